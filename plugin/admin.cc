@@ -106,7 +106,7 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   {
     const uint index= m_codec->server_index(i + 1);
     const slc_index_def def= {table->key_info[index].name.str,
-                              m_codec->index_flags(index)};
+                              m_codec->index_flags(index), 0, nullptr};
     slc_build *build= nullptr;
     if (const slc_err error= slc_index_build_begin(engine, m_share->table(), &def, &build))
       return fail(error);

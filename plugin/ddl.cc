@@ -82,7 +82,7 @@ Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
   for (uint i= 0; i < codec->secondary_count(); i++)
   {
     const uint index= codec->server_index(i + 1);
-    indexes.push_back({form->key_info[index].name.str, codec->index_flags(index)});
+    indexes.push_back({form->key_info[index].name.str, codec->index_flags(index), 0, nullptr});
   }
   def.index_count= static_cast<uint32_t>(indexes.size());
   def.indexes= indexes.data();
@@ -207,7 +207,7 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
       slc_table_close(created);
     }
     if (error)
-      slc_table_drop(engine, name);
+      slc_table_drop(engine, name, nullptr);
   }
   return server_error(error, ha_thd(), name);
 }
@@ -234,8 +234,9 @@ std::vector<std::string> sluice::tables_with_prefix(const std::string &prefix)
 static slc_err rename_all_parts(const char *from, const char *to)
 {
   const std::string prefix= std::string(from) + "#P#";
+  const slc_rename mode{};
   for (const std::string &part : tables_with_prefix(prefix))
-    if (const slc_err error= slc_table_rename(engine, part.c_str(), (to + part.substr(strlen(from))).c_str()))
+    if (const slc_err error= slc_table_rename(engine, part.c_str(), (to + part.substr(strlen(from))).c_str(), &mode))
       return error;
   const std::string file= std::string(from) + ".par";
   if (access(file.c_str(), F_OK))
@@ -247,7 +248,8 @@ int ha_sluice::rename_table(const char *from, const char *to)
 {
   if (const int error= wait_until_decided(ha_thd(), from, false))
     return error;
-  slc_err error= slc_table_rename(engine, from, to);
+  const slc_rename mode{};
+  slc_err error= slc_table_rename(engine, from, to, &mode);
   if (error == SLC_NO_TABLE)
     error= rename_all_parts(from, to);
   return server_error(error, ha_thd(), from);
@@ -257,7 +259,7 @@ int ha_sluice::delete_table(const char *name)
 {
   if (const int error= wait_until_decided(ha_thd(), name, false))
     return error;
-  const slc_err error= slc_table_drop(engine, name);
+  const slc_err error= slc_table_drop(engine, name, nullptr);
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
 }
 
@@ -269,7 +271,7 @@ int ha_sluice::truncate()
   slc_cursor_free(m_cursor);
   m_cursor= nullptr;
   m_share->close();
-  slc_err error= slc_table_truncate(engine, table_name.c_str());
+  slc_err error= slc_table_truncate(engine, table_name.c_str(), nullptr);
   const slc_err open_error= m_share->open();
   if (!error)
     error= open_error;

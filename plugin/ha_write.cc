@@ -193,7 +193,7 @@ int ha_sluice::update_in_place(const uchar *old_record, const uchar *new_record,
     change.new_value= m_write.entries.bytes(image.value, image.value_length);
   }
   const slc_err error= slc_row_update(trx(), m_share->table(), clustered, m_write.row.bytes(), changes,
-                                      static_cast<uint32_t>(m_write.images.size()), m_exclusive_on_duplicate);
+                                      static_cast<uint32_t>(m_write.images.size()), m_exclusive_on_duplicate, 0);
   return error ? duplicate(error) : 0;
 }
 

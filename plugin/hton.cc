@@ -111,7 +111,7 @@ slc_err drop_all_parts(const std::string &path)
 {
   const std::vector<std::string> parts= tables_with_prefix(path + "#P#");
   for (const std::string &part : parts)
-    if (const slc_err error= slc_table_drop(engine, part.c_str()))
+    if (const slc_err error= slc_table_drop(engine, part.c_str(), nullptr))
       return error;
   if (file_exists(path + ".par"))
     my_delete((path + ".par").c_str(), MYF(0));
@@ -122,7 +122,7 @@ int drop_table(handlerton *, const char *path)
 {
   if (const int error= current_thd ? wait_until_decided(current_thd, path, false) : 0)
     return error;
-  slc_err error= slc_table_drop(engine, path);
+  slc_err error= slc_table_drop(engine, path, nullptr);
   if (error == SLC_NO_TABLE && in_ddl_recovery)
     tables_asked_for.push_back(path);
   else if (error == SLC_NO_TABLE && !file_exists(std::string(path) + ".frm"))
@@ -154,7 +154,7 @@ void drop_forgotten_lists(const std::string &folder)
 void drop_tables_below(const char *path)
 {
   for (const std::string &name : tables_with_prefix(path))
-    if (!slc_table_drop(engine, name.c_str()))
+    if (!slc_table_drop(engine, name.c_str(), nullptr))
       sql_print_warning(SLUICE_ENGINE_NAME ": DROP DATABASE removed table %s, which had no .frm file", shown_table(name).c_str());
   drop_forgotten_lists(path);
 }
@@ -224,7 +224,7 @@ void drop_forgotten_tables()
     if (!name.compare(name.rfind('/') + 1, 5, "#sql-"))
       names.push_back(name);
   for (const std::string &name : names)
-    if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str()))
+    if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str(), nullptr))
       sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", shown_table(name).c_str());
 }
 

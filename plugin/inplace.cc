@@ -238,7 +238,7 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   {
     const uint index= info->index_add_buffer[i];
     const slc_index_def def= {altered->key_info[index].name.str,
-                              context->codec->index_flags(index)};
+                              context->codec->index_flags(index), 0, nullptr};
     slc_build *build= nullptr;
     if (const slc_err error= slc_index_build_begin(engine, m_share->table(), &def, &build))
     {

@@ -38,7 +38,17 @@ enum {
   SLC_READ_ONLY = 16,
   /* snapshot older than the table's definition (HA_ERR_TABLE_DEF_CHANGED) */
   SLC_TABLE_CHANGED = 17,
-  SLC_LOCKED = 18         /* NOWAIT / SKIP LOCKED asked for, and the row is locked */
+  SLC_LOCKED = 18,        /* NOWAIT / SKIP LOCKED asked for, and the row is locked */
+  /* of the foreign key that slc_foreign_child() and slc_foreign_name() name: */
+  SLC_NO_REFERENCED_ROW = 19, /* a child row has no parent row */
+  SLC_ROW_IS_REFERENCED = 20, /* a parent row has child rows */
+  SLC_FOREIGN_DUPLICATE = 21, /* a cascade makes a duplicate key in the child */
+  SLC_FOREIGN_NEEDS_INDEX = 22, /* the index cannot be dropped */
+  SLC_TABLE_IS_REFERENCED = 23, /* the table cannot be dropped */
+  SLC_FOREIGN_DEPTH = 24, /* a cascade is too deep */
+  SLC_FOREIGN_DEFINITION = 25, /* text says why a foreign key cannot be made */
+  SLC_FOREIGN_NAME_TAKEN = 26,
+  SLC_ROW_NOT_MADE = 27   /* a callback of slc_row_maker failed, and has said why */
 };
 
 typedef struct slc_engine slc_engine;
@@ -59,6 +69,9 @@ size_t slc_error_text(char *buf, size_t size);
 uint32_t slc_duplicate_index(void);
 /* of this thread: clustered key of the row that is in the way */
 slc_bytes slc_duplicate_pk(void);
+/* of this thread: the child table, and the foreign key's name with its database */
+slc_bytes slc_foreign_child(void);
+slc_bytes slc_foreign_name(void);
 
 /* ---- engine ---- */
 typedef struct {
@@ -233,16 +246,53 @@ void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 
 /* ---- tables ---- */
+/* What the keys of an index are made of: engine/src/index/key_shape.rs draws the images. */
+enum { SLC_LEVEL_PLAIN = 0, SLC_LEVEL_PADDED = 1, SLC_LEVEL_FILLED = 2 };
+enum { SLC_STRING_LEVELS_MAX = 6 };
+typedef struct {
+  uint8_t form;              /* SLC_LEVEL_* */
+  uint8_t unit;              /* bytes of a weight, 1 to 4 */
+  uint8_t space[4];          /* the weight of a space */
+} slc_string_level;
+typedef struct {
+  uint8_t nullable;
+  uint8_t inverted;          /* DESC */
+  uint8_t level_count;       /* of a string; 0: the part has a fixed length */
+  uint32_t fixed;            /* bytes, without the null byte */
+  slc_string_level levels[SLC_STRING_LEVELS_MAX];
+} slc_key_part;
 /* WIDE: the keys of its entries, with the clustered key at their end, may be longer than
    SLC_KEY_MAX. No change of it is buffered. */
 enum { SLC_INDEX_UNIQUE = 1, SLC_INDEX_WIDE = 2 };
 enum { SLC_KEY_MAX = 3500, SLC_WIDE_KEY_MAX = 14000 };
+/* one part of an index: foreign keys need it */
+typedef struct {
+  const char *column;
+  /* what the column's values are: two columns with equal domains and shapes have equal bytes for
+     equal values */
+  const char *domain;
+  uint8_t whole;             /* 0 = the key has only the beginning of the column */
+  slc_key_part shape;
+} slc_index_part;
 typedef struct {
   const char *name;          /* index name */
   uint32_t flags;            /* SLC_INDEX_* */
+  uint32_t part_count;       /* the index's own; 0 = not known */
+  const slc_index_part *parts;
 } slc_index_def;
-/* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key */
-enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2, SLC_TABLE_WIDE_PK = 4 };
+enum { SLC_FOREIGN_NO_ACTION = 0, SLC_FOREIGN_RESTRICT = 1, SLC_FOREIGN_CASCADE = 2, SLC_FOREIGN_SET_NULL = 3 };
+/* a foreign key of a child table; column names compare without regard to case */
+typedef struct {
+  const char *name;          /* "database/constraint": unique */
+  const char *parent;        /* table name, as slc_table_create() takes it; need not exist */
+  uint32_t column_count;
+  const char *const *columns;
+  const char *const *parent_columns;
+  uint8_t on_delete, on_update; /* SLC_FOREIGN_* */
+} slc_foreign_def;
+/* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key. FOREIGN_UNCHECKED: foreign_key_checks=0, a
+   parent may be missing and children may not fit */
+enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2, SLC_TABLE_WIDE_PK = 4, SLC_TABLE_FOREIGN_UNCHECKED = 8 };
 typedef struct {
   uint32_t flags;
   /* > 0: every clustered key has this length (6 for hidden); 0 = varies */
@@ -254,15 +304,51 @@ typedef struct {
   /* opaque to the engine: plugin's own notes (format version, collation ids, ...), given back at
      open */
   slc_bytes schema;
+  uint32_t part_count;       /* of the clustered key; 0 = not known */
+  const slc_index_part *parts;
+  uint32_t foreign_count;    /* foreign keys in which the table is the child */
+  const slc_foreign_def *foreign;
+  /* the table whose place it will take, which may have the same foreign keys; NULL = none */
+  const char *replaces;
 } slc_table_def;
 
 /* Names are the server's normalised path, e.g. "./db/table" or "./db/t#P#p0". Each call is atomic,
    durable on return, idempotent. */
 slc_err slc_table_create(slc_engine *, const char *name, const slc_table_def *);  /* SLC_EXISTS */
-slc_err slc_table_drop(slc_engine *, const char *name);                           /* SLC_NO_TABLE */
-slc_err slc_table_rename(slc_engine *, const char *from, const char *to);
-/* new, empty incarnation; needs exclusive use */
-slc_err slc_table_truncate(slc_engine *, const char *name);
+/* orphans: other tables whose names begin so may lose the table as their parent ("" = all, NULL =
+   none); else SLC_TABLE_IS_REFERENCED. SLC_NO_TABLE */
+slc_err slc_table_drop(slc_engine *, const char *name, const char *orphans);
+/* What a new name means to the foreign keys that name the table: they follow; they mean the table
+   still, until another one has the old name; they mean this table from now on. */
+enum { SLC_RENAME = 0, SLC_RENAME_ASIDE = 1, SLC_RENAME_INTO_PLACE = 2 };
+typedef struct {
+  uint32_t kind;             /* SLC_RENAME... */
+  uint8_t unchecked;         /* children that wait for the table need not fit */
+  uint32_t foreign_count;    /* 0 = the table's own foreign keys keep their names */
+  const char *const *foreign_names; /* in the order of their definition */
+  /* INTO_PLACE: the name of the table that this one replaces, if it is not `to`; else NULL */
+  const char *replaces;
+} slc_rename;
+slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const slc_rename *);
+/* a foreign key; the texts live through the callback */
+typedef struct {
+  slc_bytes name, child, parent;
+  uint32_t column_count;
+  const slc_bytes *columns, *parent_columns;
+  /* names of the indexes that serve it ("PRIMARY": the clustered one); parent_index is empty if it
+     has no parent now */
+  slc_bytes child_index, parent_index;
+  uint8_t on_delete, on_update;
+} slc_foreign_info;
+typedef void (*slc_foreign_cb)(void *ctx, const slc_foreign_info *);
+/* those of the child `table`, in the order of its definition; those that name the parent `table`;
+   all */
+enum { SLC_FOREIGN_OF_CHILD = 0, SLC_FOREIGN_OF_PARENT = 1, SLC_FOREIGN_ALL = 2 };
+slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_foreign_cb cb, void *ctx);
+/* 0 = the table has no foreign key, 1 = it is a child, 2 = it is a parent, 3 = both */
+uint32_t slc_table_foreign(slc_table *);
+/* new, empty incarnation; needs exclusive use. orphans: as in slc_table_drop() */
+slc_err slc_table_truncate(slc_engine *, const char *name, const char *orphans);
 /* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of
    the table: its definition must not change. losers: also while transactions found at open are
    being rolled back, or the rollback of one that has changed the table waits (an index build would
@@ -315,21 +401,6 @@ typedef struct {
   int64_t  create_time, update_time;  /* seconds since the epoch; 0 = unknown */
 } slc_table_stats;
 slc_err slc_table_get_stats(slc_table *, slc_table_stats *);
-/* What the keys of an index are made of: engine/src/index/key_shape.rs draws the images. */
-enum { SLC_LEVEL_PLAIN = 0, SLC_LEVEL_PADDED = 1, SLC_LEVEL_FILLED = 2 };
-enum { SLC_STRING_LEVELS_MAX = 6 };
-typedef struct {
-  uint8_t form;              /* SLC_LEVEL_* */
-  uint8_t unit;              /* bytes of a weight, 1 to 4 */
-  uint8_t space[4];          /* the weight of a space */
-} slc_string_level;
-typedef struct {
-  uint8_t nullable;
-  uint8_t inverted;          /* DESC */
-  uint8_t level_count;       /* of a string; 0: the part has a fixed length */
-  uint32_t fixed;            /* bytes, without the null byte */
-  slc_string_level levels[SLC_STRING_LEVELS_MAX];
-} slc_key_part;
 typedef struct {
   uint32_t part_count;
   const slc_key_part *parts; /* the index's own */
@@ -412,6 +483,17 @@ typedef struct {
   uint32_t order_count;
   uint32_t change_buffering; /* as in slc_table_def */
   slc_bytes schema;
+  /* what the keys are made of afterwards: of the clustered index, then of each in `order`; NULL =
+     as before */
+  const slc_index_def *keys;
+  uint32_t key_count;
+  uint8_t sets_foreign;      /* 0 = the foreign keys stay as they are */
+  uint8_t foreign_unchecked; /* they may lack a parent or an index */
+  const slc_foreign_def *foreign; /* all that are there afterwards */
+  uint32_t foreign_count;
+  /* pairs: old name, new name of a column; foreign keys of other tables follow */
+  const char *const *renamed_columns;
+  uint32_t renamed_column_count; /* of pairs */
 } slc_index_change;
 /* one atomic, durable catalog change of all tables named (a table's partitions) */
 slc_err slc_alter_indexes(slc_engine *, const slc_index_change *changes, uint32_t count);
@@ -439,11 +521,32 @@ enum { SLC_ON_DUPLICATE_SHARED= 0, SLC_ON_DUPLICATE_EXCLUSIVE= 1, SLC_ON_DUPLICA
 /* All or nothing: a failed call leaves the table as it was. On SLC_DUPLICATE the row in the way is
    locked (update, move: exclusively if x_on_duplicate). */
 slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int on_duplicate);
-slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate);
+slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate,
+                       /* bytes of the primary key's columns change, although the key stays: 'a' to 'A' */
+                       int pk_rewritten);
 /* the clustered key changes: old row deleted, new one inserted, all entries move */
 slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *old_entries, slc_bytes new_pk, slc_bytes new_row,
                      const slc_entry *new_entries, uint32_t entry_count, int x_on_duplicate);
 slc_err slc_row_delete(slc_trx *, slc_table *, slc_bytes pk, const slc_entry *entries, uint32_t entry_count);
+
+/* ---- foreign keys: rows that a cascade makes ---- */
+typedef struct slc_row_sink slc_row_sink;
+/* the row and its entries, once; the bytes are copied */
+void slc_row_sink_put(slc_row_sink *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t count);
+/* Called inside slc_row_update, _move and _delete, by the transaction's thread, without latches.
+   Tables are named as in slc_table_create(). 0 = done; else the call ends with SLC_ROW_NOT_MADE. */
+typedef struct {
+  void *ctx;
+  /* gives the row of the table with its entries */
+  int (*entries)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
+  /* gives the row as it is, and as it becomes when the columns of the table's foreign key with that
+     place in its definition follow the parent row; `parent` empty: when they become NULL */
+  int (*changed)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
+                 slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+} slc_row_maker;
+void slc_trx_set_row_maker(slc_trx *, const slc_row_maker *);
+/* foreign_key_checks; on in a new transaction object, stays */
+void slc_trx_foreign_key_checks(slc_trx *, int on);
 
 /* ---- load of a new table that no other connection sees yet: no undo, no redo. A caller whose load
    fails must drop the table. ---- */

@@ -28,6 +28,15 @@ pub const SLC_TOO_BIG: slc_err = 15;
 pub const SLC_READ_ONLY: slc_err = 16;
 pub const SLC_TABLE_CHANGED: slc_err = 17;
 pub const SLC_LOCKED: slc_err = 18;
+pub const SLC_NO_REFERENCED_ROW: slc_err = 19;
+pub const SLC_ROW_IS_REFERENCED: slc_err = 20;
+pub const SLC_FOREIGN_DUPLICATE: slc_err = 21;
+pub const SLC_FOREIGN_NEEDS_INDEX: slc_err = 22;
+pub const SLC_TABLE_IS_REFERENCED: slc_err = 23;
+pub const SLC_FOREIGN_DEPTH: slc_err = 24;
+pub const SLC_FOREIGN_DEFINITION: slc_err = 25;
+pub const SLC_FOREIGN_NAME_TAKEN: slc_err = 26;
+pub const SLC_ROW_NOT_MADE: slc_err = 27;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -138,14 +147,60 @@ pub const SLC_KEY_MAX: usize = 3500;
 pub const SLC_WIDE_KEY_MAX: usize = 14_000;
 const _: () = assert!(SLC_KEY_MAX == sluice::btree::KEY_MAX && SLC_WIDE_KEY_MAX == sluice::btree::WIDE_KEY_MAX);
 #[repr(C)]
+pub struct slc_index_part {
+    pub column: *const c_char,
+    pub domain: *const c_char,
+    pub whole: u8,
+    pub shape: slc_key_part,
+}
+#[repr(C)]
 pub struct slc_index_def {
     pub name: *const c_char,
     pub flags: u32,
+    pub part_count: u32,
+    pub parts: *const slc_index_part,
 }
+#[repr(C)]
+pub struct slc_foreign_def {
+    pub name: *const c_char,
+    pub parent: *const c_char,
+    pub column_count: u32,
+    pub columns: *const *const c_char,
+    pub parent_columns: *const *const c_char,
+    pub on_delete: u8,
+    pub on_update: u8,
+}
+#[repr(C)]
+pub struct slc_rename {
+    pub kind: u32,
+    pub unchecked: u8,
+    pub foreign_count: u32,
+    pub foreign_names: *const *const c_char,
+    pub replaces: *const c_char,
+}
+pub const SLC_RENAME_ASIDE: u32 = 1;
+pub const SLC_RENAME_INTO_PLACE: u32 = 2;
+#[repr(C)]
+pub struct slc_foreign_info {
+    pub name: slc_bytes,
+    pub child: slc_bytes,
+    pub parent: slc_bytes,
+    pub column_count: u32,
+    pub columns: *const slc_bytes,
+    pub parent_columns: *const slc_bytes,
+    pub child_index: slc_bytes,
+    pub parent_index: slc_bytes,
+    pub on_delete: u8,
+    pub on_update: u8,
+}
+pub type slc_foreign_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, foreign: *const slc_foreign_info)>;
+pub const SLC_FOREIGN_OF_CHILD: u32 = 0;
+pub const SLC_FOREIGN_OF_PARENT: u32 = 1;
 
 pub const SLC_TABLE_TEMPORARY: u32 = 1;
 pub const SLC_TABLE_HIDDEN_PK: u32 = 2;
 pub const SLC_TABLE_WIDE_PK: u32 = 4;
+pub const SLC_TABLE_FOREIGN_UNCHECKED: u32 = 8;
 #[repr(C)]
 pub struct slc_table_def {
     pub flags: u32,
@@ -154,6 +209,11 @@ pub struct slc_table_def {
     pub indexes: *const slc_index_def,
     pub change_buffering: u32,
     pub schema: slc_bytes,
+    pub part_count: u32,
+    pub parts: *const slc_index_part,
+    pub foreign_count: u32,
+    pub foreign: *const slc_foreign_def,
+    pub replaces: *const c_char,
 }
 
 #[repr(C)]

@@ -6,11 +6,12 @@
 //! for each build in `add`. No build is named twice in one call. One thread at a time uses a build.
 use super::abi::*;
 use super::engine::{array, check_writable, enter, name, slc_engine};
+use super::foreign::{foreign_specs, key_parts};
 use super::table::{index_spec, own_buffering, slc_table};
 use super::trx::slc_trx;
 use sluice::base::Result;
 use sluice::engine::Engine;
-use sluice::table::{IndexBuild, IndexChange};
+use sluice::table::{IndexBuild, IndexChange, KeyChange};
 use std::ffi::c_char;
 use std::sync::Arc;
 
@@ -34,6 +35,14 @@ pub struct slc_index_change {
     order_count: u32,
     change_buffering: u32,
     schema: slc_bytes,
+    keys: *const slc_index_def,
+    key_count: u32,
+    sets_foreign: u8,
+    foreign_unchecked: u8,
+    foreign: *const slc_foreign_def,
+    foreign_count: u32,
+    renamed_columns: *const *const c_char,
+    renamed_column_count: u32,
 }
 
 #[no_mangle]
@@ -95,6 +104,26 @@ unsafe fn names<'a>(from: *const *const c_char, n: u32) -> Result<Vec<&'a str>> 
 }
 
 /// # Safety
+/// As for [`index_change`].
+unsafe fn key_change<'a>(change: &'a slc_index_change) -> Result<KeyChange<'a>> {
+    // SAFETY: the caller's promise, here and below.
+    let keys = unsafe { array(change.keys, change.key_count) }.iter();
+    let renamed = unsafe { names(change.renamed_columns, 2 * change.renamed_column_count)? };
+    let foreign = match change.sets_foreign {
+        0 => None,
+        _ => Some(unsafe { foreign_specs(change.foreign, change.foreign_count)? }),
+    };
+    Ok(KeyChange {
+        parts: keys
+            .map(|key| unsafe { key_parts(key.parts, key.part_count) })
+            .collect::<Result<_>>()?,
+        foreign,
+        renamed_columns: renamed.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        unchecked: change.foreign_unchecked != 0,
+    })
+}
+
+/// # Safety
 /// Arrays of `change` are as long as their counts say. The builds and names in them live through
 /// `'a`.
 unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'a>> {
@@ -111,6 +140,7 @@ unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'
         order: unsafe { names(change.order, change.order_count)? },
         change_buffering: own_buffering(change.change_buffering),
         schema: unsafe { change.schema.get() },
+        keys: unsafe { key_change(change)? },
     })
 }
 

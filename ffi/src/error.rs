@@ -4,7 +4,7 @@
 //! The contract of `lib.rs`. `slc_error_text` gets a null pointer, or `size` writable bytes. What
 //! `slc_duplicate_pk` points to lives until the thread's next error.
 use super::abi::*;
-use sluice::base::{Error, Result};
+use sluice::base::{Error, ForeignFault, Result};
 use std::cell::RefCell;
 use std::ffi::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -14,6 +14,7 @@ struct LastError {
     text: String,
     duplicate_index: u32,
     duplicate_pk: Vec<u8>,
+    foreign: ForeignFault,
 }
 
 thread_local! {
@@ -30,6 +31,9 @@ pub fn code(error: &Error) -> slc_err {
         if let Error::Duplicate { index, pk } = error {
             last.duplicate_index = *index;
             last.duplicate_pk.clone_from(pk);
+        }
+        if let Some(fault) = error.foreign_fault() {
+            last.foreign.clone_from(fault);
         }
     });
     match error {
@@ -51,6 +55,15 @@ pub fn code(error: &Error) -> slc_err {
         Error::TooBig(_) => SLC_TOO_BIG,
         Error::ReadOnly(_) => SLC_READ_ONLY,
         Error::TableChanged => SLC_TABLE_CHANGED,
+        Error::NoReferencedRow(_) => SLC_NO_REFERENCED_ROW,
+        Error::RowIsReferenced(_) => SLC_ROW_IS_REFERENCED,
+        Error::ForeignDuplicate(_) => SLC_FOREIGN_DUPLICATE,
+        Error::ForeignNeedsIndex(_) => SLC_FOREIGN_NEEDS_INDEX,
+        Error::TableIsReferenced(_) => SLC_TABLE_IS_REFERENCED,
+        Error::ForeignDepth(_) => SLC_FOREIGN_DEPTH,
+        Error::ForeignDefinition(_) => SLC_FOREIGN_DEFINITION,
+        Error::ForeignNameTaken(_) => SLC_FOREIGN_NAME_TAKEN,
+        Error::RowNotMade => SLC_ROW_NOT_MADE,
     }
 }
 
@@ -108,4 +121,16 @@ pub extern "C" fn slc_duplicate_index() -> u32 {
 #[no_mangle]
 pub extern "C" fn slc_duplicate_pk() -> slc_bytes {
     LAST.with(|last| slc_bytes::of(&last.borrow().duplicate_pk))
+}
+
+/// Valid until this thread's next error.
+#[no_mangle]
+pub extern "C" fn slc_foreign_child() -> slc_bytes {
+    LAST.with(|last| slc_bytes::of(last.borrow().foreign.child.as_bytes()))
+}
+
+/// Valid until this thread's next error.
+#[no_mangle]
+pub extern "C" fn slc_foreign_name() -> slc_bytes {
+    LAST.with(|last| slc_bytes::of(last.borrow().foreign.constraint.as_bytes()))
 }

@@ -5,7 +5,7 @@
 //! `sluice` crate, results become codes.
 //!
 //! Order of the files, top to bottom: `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
-//! `statistics`, `table`, `trx`, `waiter`, `locks`, `engine`, `error`, `abi`.
+//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `engine`, `error`, `abi`.
 //!
 //! # Safety
 //! Every function of the ABI has this contract; the files' heads add what is special to them.
@@ -35,6 +35,7 @@ mod bulk;
 mod cursor;
 mod engine;
 mod error;
+mod foreign;
 mod load;
 mod locks;
 mod row;

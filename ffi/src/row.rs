@@ -10,7 +10,7 @@ use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Result;
 use sluice::engine::Engine;
-use sluice::table::{Entry, EntryChange, NewRow, Table};
+use sluice::table::{Entry, EntryChange, NewRow, RowUpdate, Table};
 use sluice::txn::Trx;
 
 /// Entries in the list on the stack; a longer list is allocated.
@@ -116,6 +116,7 @@ pub unsafe extern "C" fn slc_row_update(
     changes: *const slc_entry_change,
     change_count: u32,
     x_on_duplicate: i32,
+    pk_rewritten: i32,
 ) -> slc_err {
     unsafe {
         write(trx, table, |engine, trx, table| {
@@ -123,10 +124,16 @@ pub unsafe extern "C" fn slc_row_update(
                 array(changes, change_count),
                 |c| change(c),
                 |list| {
+                    let update = RowUpdate {
+                        pk: pk.get(),
+                        row: new_row.get(),
+                        changes: list,
+                        pk_rewritten: pk_rewritten != 0,
+                    };
                     engine
                         .store()
                         .rows()
-                        .update(trx, table, pk.get(), new_row.get(), list, x_on_duplicate != 0)
+                        .update_row(trx, table, &update, x_on_duplicate != 0)
                 },
             )
         })

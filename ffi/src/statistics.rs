@@ -22,7 +22,7 @@ fn level(of: &slc_string_level) -> StringLevel {
     }
 }
 
-fn part(of: &slc_key_part) -> PartShape {
+pub fn part(of: &slc_key_part) -> PartShape {
     let levels = &of.levels[..(of.level_count as usize).min(SLC_STRING_LEVELS_MAX)];
     PartShape {
         nullable: of.nullable != 0,

@@ -7,12 +7,13 @@
 use super::abi::*;
 use super::engine::{array, check_writable, enter, enter_code, enter_value, name, slc_engine};
 use super::error::code;
+use super::foreign::{foreign_specs, key_parts};
 use super::trx::slc_trx;
 use parking_lot::Mutex;
 use sluice::base::{Error, Result};
 use sluice::change::Buffering;
 use sluice::engine::Engine;
-use sluice::table::{AutoincSeries, IndexSpec, Table, TableSpec};
+use sluice::table::{AutoincSeries, CreateMode, IndexSpec, RenameKind, RenameMode, Table, TableSpec};
 use std::ffi::{c_char, c_void, CString};
 use std::sync::Arc;
 
@@ -48,6 +49,8 @@ unsafe fn spec(def: &slc_table_def) -> Result<TableSpec> {
         wide_pk: def.flags & SLC_TABLE_WIDE_PK != 0,
         pk_fixed_len: def.pk_fixed_len,
         indexes: indexes.collect::<Result<_>>()?,
+        pk_parts: unsafe { key_parts(def.parts, def.part_count)? },
+        foreign: unsafe { foreign_specs(def.foreign, def.foreign_count)? },
         schema: unsafe { def.schema.get() }.to_vec(),
         change_buffering: own_buffering(def.change_buffering),
     })
@@ -65,7 +68,18 @@ pub unsafe fn index_spec(def: &slc_index_def) -> Result<IndexSpec> {
         name: unsafe { name(def.name)? }.to_string(),
         unique: def.flags & SLC_INDEX_UNIQUE != 0,
         wide: def.flags & SLC_INDEX_WIDE != 0,
+        parts: unsafe { key_parts(def.parts, def.part_count)? },
     })
+}
+
+/// # Safety
+/// `text` is null or NUL-terminated.
+unsafe fn text_or_null<'a>(text: *const c_char) -> Result<Option<&'a str>> {
+    match text.is_null() {
+        true => Ok(None),
+        // SAFETY: the caller's promise.
+        false => unsafe { name(text).map(Some) },
+    }
 }
 
 /// A change of the catalog: refused on a read-only engine.
@@ -89,28 +103,73 @@ pub unsafe extern "C" fn slc_table_create(
 ) -> slc_err {
     unsafe {
         change(engine, |engine| {
-            engine.store().tables().create_table(name(table)?, &spec(&*def)?)
+            let replaces = text_or_null((*def).replaces)?;
+            let unchecked = (*def).flags & SLC_TABLE_FOREIGN_UNCHECKED != 0;
+            let mode = CreateMode { replaces, unchecked };
+            engine
+                .store()
+                .tables()
+                .create_table_as(name(table)?, &spec(&*def)?, mode)
         })
     }
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_table_drop(engine: *mut slc_engine, table: *const c_char) -> slc_err {
-    unsafe { change(engine, |engine| engine.store().tables().drop_table(name(table)?)) }
-}
-
-#[no_mangle]
-pub unsafe extern "C" fn slc_table_rename(engine: *mut slc_engine, from: *const c_char, to: *const c_char) -> slc_err {
+pub unsafe extern "C" fn slc_table_drop(
+    engine: *mut slc_engine,
+    table: *const c_char,
+    orphans: *const c_char,
+) -> slc_err {
     unsafe {
         change(engine, |engine| {
-            engine.store().tables().rename_table(name(from)?, name(to)?)
+            let orphans = text_or_null(orphans)?;
+            let may_lose_parent = |child: &str| orphans.is_some_and(|prefix| child.starts_with(prefix));
+            engine.store().tables().drop_table_as(name(table)?, &may_lose_parent)
         })
     }
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_table_truncate(engine: *mut slc_engine, table: *const c_char) -> slc_err {
-    unsafe { change(engine, |engine| engine.store().tables().truncate_table(name(table)?)) }
+pub unsafe extern "C" fn slc_table_rename(
+    engine: *mut slc_engine,
+    from: *const c_char,
+    to: *const c_char,
+    mode: *const slc_rename,
+) -> slc_err {
+    unsafe {
+        change(engine, |engine| {
+            let mode = &*mode;
+            let foreign_names = array(mode.foreign_names, mode.foreign_count).iter();
+            let foreign_names = foreign_names.map(|text| Ok(name(*text)?.to_string()));
+            let mode = RenameMode {
+                kind: match mode.kind {
+                    SLC_RENAME_ASIDE => RenameKind::Aside,
+                    SLC_RENAME_INTO_PLACE => RenameKind::IntoPlace,
+                    _ => RenameKind::Rename,
+                },
+                foreign_names: &foreign_names.collect::<Result<Vec<String>>>()?,
+                replaces: text_or_null(mode.replaces)?,
+                unchecked: mode.unchecked != 0,
+            };
+            engine.store().tables().rename_table_as(name(from)?, name(to)?, &mode)
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_truncate(
+    engine: *mut slc_engine,
+    table: *const c_char,
+    orphans: *const c_char,
+) -> slc_err {
+    unsafe {
+        change(engine, |engine| {
+            let orphans = text_or_null(orphans)?;
+            let may_lose_parent = |child: &str| orphans.is_some_and(|prefix| child.starts_with(prefix));
+            let tables = engine.store().tables();
+            tables.truncate_table_as(name(table)?, &may_lose_parent)
+        })
+    }
 }
 
 #[no_mangle]

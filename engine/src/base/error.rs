@@ -69,9 +69,45 @@ pub enum Error {
     TooBig(String),
     #[error("read only: {0}")]
     ReadOnly(String),
+    /// A child row refers to a parent row that does not exist.
+    #[error("no parent row: foreign key {} of table {}", .0.constraint, .0.child)]
+    NoReferencedRow(Box<ForeignFault>),
+    /// A parent row has child rows, and must stay as it is.
+    #[error("there are child rows: foreign key {} of table {}", .0.constraint, .0.child)]
+    RowIsReferenced(Box<ForeignFault>),
+    /// A cascade would give two child rows the same unique value.
+    #[error("a cascade makes a duplicate key in table {}", .0.child)]
+    ForeignDuplicate(Box<ForeignFault>),
+    /// A cascade would go deeper than foreign keys may.
+    #[error("a cascade of foreign keys is deeper than {0} levels")]
+    ForeignDepth(u32),
+    /// A foreign key cannot be made, or is in the way of a change of definitions.
+    #[error("{0}")]
+    ForeignDefinition(String),
+    /// A foreign key of that name exists in the database.
+    #[error("a foreign key named {0} exists")]
+    ForeignNameTaken(String),
+    /// A foreign key needs the index that is to be dropped.
+    #[error("foreign key {} of table {} needs the index", .0.constraint, .0.child)]
+    ForeignNeedsIndex(Box<ForeignFault>),
+    /// The table is the parent of another one, and must stay.
+    #[error("foreign key {} of table {} refers to the table", .0.constraint, .0.child)]
+    TableIsReferenced(Box<ForeignFault>),
+    /// The session's row maker failed, and has said why.
+    #[error("a row of a cascade could not be made")]
+    RowNotMade,
     /// The snapshot is older than the table's definition.
     #[error("the table definition has changed since the snapshot")]
     TableChanged,
+}
+
+/// The foreign key that an error is about.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ForeignFault {
+    /// Name of the child table.
+    pub child: String,
+    /// Name of the foreign key, with its database.
+    pub constraint: String,
 }
 
 /// What is broken or fails, and where, as far as the finder knows.
@@ -149,6 +185,17 @@ impl Error {
     /// Page 0 of a data file cannot be read; the others may be whole.
     pub fn is_lost_header(&self) -> bool {
         matches!(self, Error::Corrupt(damage) if damage.file != 0 && damage.page == Some(0))
+    }
+    /// The foreign key that the error is about.
+    pub fn foreign_fault(&self) -> Option<&ForeignFault> {
+        match self {
+            Error::NoReferencedRow(fault)
+            | Error::RowIsReferenced(fault)
+            | Error::ForeignDuplicate(fault)
+            | Error::ForeignNeedsIndex(fault)
+            | Error::TableIsReferenced(fault) => Some(fault),
+            _ => None,
+        }
     }
     pub fn is_corrupt(&self) -> bool {
         matches!(self, Error::Corrupt(_))

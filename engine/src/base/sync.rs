@@ -11,7 +11,7 @@ use std::time::Duration;
 
 // Lock-free files take these names from here, and so do the files beside them that a model needs.
 // The models of `tools/races` compile the same files with the model checker's types instead.
-pub use arc_swap::ArcSwapOption;
+pub use arc_swap::{ArcSwapOption, Guard};
 pub use parking_lot::RwLock;
 pub use std::sync::{atomic, Arc, OnceLock};
 pub use std::thread_local;

@@ -12,6 +12,7 @@ use crate::table::bulk::table_load::TableLoader;
 use crate::table::catalog::damage_log::{DamageLog, Tell};
 use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::foreign_binding::bind_all;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::health::check::{check_table, CheckLevel, Checker};
@@ -218,6 +219,7 @@ impl Shared {
             catalog: catalog.clone(),
             log: log.clone(),
         });
+        bind_all(&catalog);
         Shared {
             pool,
             redo,

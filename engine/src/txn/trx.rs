@@ -5,6 +5,7 @@
 //! one transaction can reach the next. Only memory passes on ([`Spare`]).
 //! Called by: the table layer (row operations, rollback), the files above in `txn`, `ffi`.
 use super::isolation::Isolation;
+use super::row_maker::RowMaker;
 use super::shared::TrxShared;
 use super::undo::stream::StreamTail;
 use super::view::registry::ViewSlot;
@@ -168,6 +169,10 @@ pub struct Trx {
     /// changes the row. Else the newest row is taken, and gaps are locked, as by InnoDB's
     /// REPEATABLE READ.
     pub snapshot_isolation: bool,
+    /// Foreign keys are checked, and cascades carried out.
+    pub foreign_key_checks: bool,
+    /// Makes the rows of cascades; None: a cascade fails.
+    pub row_maker: Option<Box<dyn RowMaker>>,
     /// None between transactions.
     pub(super) active: Option<ActiveTrx>,
     pub(super) spare: Spare,
@@ -181,6 +186,8 @@ impl Trx {
             lock_wait_timeout_ms: 0,
             snapshot_by_locking: false,
             snapshot_isolation: true,
+            foreign_key_checks: true,
+            row_maker: None,
             active: None,
             spare: Spare::default(),
         }

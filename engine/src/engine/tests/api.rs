@@ -12,6 +12,7 @@ fn spec(unique: bool) -> TableSpec {
             name,
             unique,
             wide: false,
+            ..IndexSpec::default()
         }],
         ..Default::default()
     }

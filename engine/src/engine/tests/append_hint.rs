@@ -203,6 +203,7 @@ pub fn failed_build(rig: &TableFixture, entries: u32) -> IndexBuild {
         name: "built".into(),
         unique: true,
         wide: false,
+        ..IndexSpec::default()
     };
     let mut build = rig.store().indexes().begin_build(&rig.table, &spec).expect("begin");
     for n in 0..entries {

@@ -23,6 +23,7 @@ fn spec() -> TableSpec {
             name: "by_value".into(),
             unique: false,
             wide: false,
+            ..IndexSpec::default()
         }],
         ..Default::default()
     }

@@ -91,6 +91,7 @@ fn measure(name: &str, pool: u64, rows: u64) {
             name: "by_value".into(),
             unique: true,
             wide: false,
+            ..IndexSpec::default()
         }],
         ..TableSpec::default()
     };

@@ -250,6 +250,7 @@ pub fn rebuild_by_group(rig: &TableFixture, table: &Arc<Table>, model: &Model) {
         order: vec!["by_tag"],
         change_buffering: None,
         schema: &[],
+        keys: Default::default(),
     };
     rig.store()
         .indexes()
@@ -259,6 +260,7 @@ pub fn rebuild_by_group(rig: &TableFixture, table: &Arc<Table>, model: &Model) {
         name: "by_group".into(),
         unique: false,
         wide: false,
+        ..IndexSpec::default()
     };
     let mut build = rig.store().indexes().begin_build(table, &spec).expect("begun");
     for (pk, row) in model {
@@ -380,6 +382,7 @@ fn a_check_of_what_is_pending_goes_step_by_step() {
             name: "wide".into(),
             unique: false,
             wide: false,
+            ..IndexSpec::default()
         }],
         ..TableSpec::default()
     };

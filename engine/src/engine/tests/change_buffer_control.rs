@@ -303,6 +303,7 @@ fn alter<'a>(rig: &'a TableFixture, own: Option<Buffering>) -> IndexChange<'a> {
         order: vec!["by_group", "by_tag"],
         change_buffering: own,
         schema: b"",
+        keys: Default::default(),
     }
 }
 

@@ -231,6 +231,7 @@ pub fn rebuild_by_group(rig: &TableFixture) {
         order: vec!["by_group", "by_tag"],
         change_buffering: None,
         schema: &[],
+        keys: Default::default(),
     };
     store.indexes().alter_indexes(&[change]).expect("published");
 }

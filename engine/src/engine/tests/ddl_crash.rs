@@ -97,6 +97,7 @@ pub(super) fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
         order: vec![],
         change_buffering: None,
         schema: b"",
+        keys: Default::default(),
     }
 }
 
@@ -127,6 +128,7 @@ fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<I
             name: "i".into(),
             unique: true,
             wide: false,
+            ..IndexSpec::default()
         },
     )?;
     for pk in keys.iter().rev() {
@@ -202,6 +204,7 @@ fn indexes_change_their_names_at_once() {
         name: name.into(),
         unique: false,
         wide: false,
+        ..IndexSpec::default()
     };
     let spec = TableSpec {
         indexes: vec![index("a"), index("b"), index("c")],

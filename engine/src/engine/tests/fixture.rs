@@ -127,6 +127,7 @@ pub fn spec() -> TableSpec {
         name: name.into(),
         unique,
         wide: false,
+        ..IndexSpec::default()
     };
     TableSpec {
         indexes: vec![index("by_group", false), index("by_tag", true)],

@@ -76,6 +76,7 @@ fn set_indexes(rig: &TableFixture, drop: &[&str], order: &[&str]) {
         order: order.to_vec(),
         change_buffering: None,
         schema: &[],
+        keys: Default::default(),
     };
     rig.store().indexes().alter_indexes(&[change]).expect("published");
 }

@@ -80,8 +80,7 @@ fn every_index_of_a_table_has_its_turn() {
         indexes: (0..4)
             .map(|n| IndexSpec {
                 name: format!("i{n}"),
-                unique: false,
-                wide: false,
+                ..IndexSpec::default()
             })
             .collect(),
         ..TableSpec::default()
@@ -118,6 +117,7 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
         name: name.into(),
         unique: false,
         wide: false,
+        ..IndexSpec::default()
     };
     let two = TableSpec {
         indexes: vec![named("hard"), named("little")],

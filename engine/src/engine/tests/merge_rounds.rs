@@ -144,8 +144,7 @@ fn turns_come_to_all(tables: usize, indexes: usize) {
     let rig = TableFixture::create(disk.clone());
     let index = |n| IndexSpec {
         name: format!("i{n}"),
-        unique: false,
-        wide: false,
+        ..IndexSpec::default()
     };
     let spec = TableSpec {
         indexes: (0..indexes).map(index).collect(),

@@ -134,9 +134,8 @@ fn insert(engine: &Arc<Engine>, table: &Table, rows: std::ops::Range<u32>) {
 
 fn empty(engine: &Arc<Engine>) -> Arc<Table> {
     let index = |kind: &Kind| IndexSpec {
-        wide: false,
         name: kind.name.into(),
-        unique: false,
+        ..IndexSpec::default()
     };
     let spec = TableSpec {
         pk_fixed_len: 4,
@@ -403,7 +402,7 @@ fn fill_wide(engine: &Arc<Engine>) -> Arc<Table> {
         indexes: vec![IndexSpec {
             wide: true,
             name: "by_value".into(),
-            unique: false,
+            ..IndexSpec::default()
         }],
         ..TableSpec::default()
     };

@@ -52,6 +52,7 @@ impl World {
                 name: "by_value".into(),
                 unique: true,
                 wide: false,
+                ..IndexSpec::default()
             }],
             ..TableSpec::default()
         };
@@ -322,6 +323,7 @@ fn pages_given_to_another_index_lack_nothing_of_it() {
             name: "again".into(),
             unique: true,
             wide: false,
+            ..IndexSpec::default()
         };
         let mut build = store.indexes().begin_build(table, &spec).expect("begun");
         for n in 0..ROWS {
@@ -383,6 +385,7 @@ fn replace_index(world: &World) {
         name: "by_value".into(),
         unique: true,
         wide: false,
+        ..IndexSpec::default()
     };
     let mut build = store.indexes().begin_build(&world.table, &spec).expect("begun");
     let trx = world.begin();

@@ -26,6 +26,7 @@ fn index(name: &str) -> IndexSpec {
         name: name.into(),
         unique: false,
         wide: true,
+        ..IndexSpec::default()
     }
 }
 
@@ -177,6 +178,7 @@ fn build_over(db: &Database, model: &Model) {
         order: vec!["again"],
         change_buffering: None,
         schema: &[],
+        keys: Default::default(),
     };
     trx.commit().expect("commit");
     store.indexes().alter_indexes(&[change]).expect("published");

@@ -3,9 +3,13 @@
 //!
 //! Takes the DDL mutex, and each table's gate while its layout is published. Called by the engine
 //! and by the C ABI.
-use crate::base::{planted, Error, Mutant, Result, TrxId};
+use crate::base::{planted, Error, ForeignFault, Mutant, Result, TrxId};
 use crate::change::{Buffering, DELTA_BIT};
 use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
+use crate::table::catalog::foreign_binding::{bind, check_definition, needs_lost_index};
+use crate::table::catalog::foreign_key::ForeignKeySpec;
+use crate::table::catalog::foreign_rename::followers_of_columns;
+use crate::table::catalog::key_part::KeyPart;
 use crate::table::catalog::layout::{Layout, Secondary};
 use crate::table::catalog::table::Table;
 use std::sync::Arc;
@@ -22,6 +26,21 @@ pub struct IndexChange<'a> {
     /// As in `TableSpec`.
     pub change_buffering: Option<Buffering>,
     pub schema: &'a [u8],
+    pub keys: KeyChange<'a>,
+}
+
+/// What one ALTER TABLE changes about what the keys are made of, and about foreign keys.
+#[derive(Default)]
+pub struct KeyChange<'a> {
+    /// What the keys are made of afterwards: of the clustered index, then of each in `order`.
+    /// Empty: as before.
+    pub parts: Vec<Vec<KeyPart>>,
+    /// The table's foreign keys afterwards; None: as before.
+    pub foreign: Option<Vec<ForeignKeySpec>>,
+    /// Columns with new names, (old, new): foreign keys of other tables follow.
+    pub renamed_columns: Vec<(&'a str, &'a str)>,
+    /// Foreign keys may lack a parent or an index.
+    pub unchecked: bool,
 }
 
 impl IndexBuilder {
@@ -34,17 +53,25 @@ impl IndexBuilder {
             for change in changes {
                 let mut layout = change.applied(created)?;
                 layout.created_s = self.pool.disk().wall_s();
+                self.check_foreign(change, &layout)?;
                 layouts.push(layout);
             }
             let Some(first) = layouts.first() else {
                 return Ok(());
             };
-            let all: Vec<&Layout> = layouts.iter().collect();
+            let followers = self.followers(changes);
+            let mut all: Vec<&Layout> = layouts.iter().collect();
+            all.extend(followers.iter().map(|(_, layout)| layout));
             // The partitions of a table: all of them are temporary, or none.
             self.tables.record(first, &all, |mtr| {
                 let mut both = changes.iter().zip(&layouts);
-                both.try_for_each(|(change, layout)| self.catalog.put(mtr, &change.table.name(), layout))
+                both.try_for_each(|(change, layout)| self.catalog.put(mtr, &change.table.name(), layout))?;
+                let mut children = followers.iter();
+                children.try_for_each(|(child, layout)| self.catalog.put(mtr, &child.name(), layout))
             })?;
+            for (child, layout) in followers {
+                child.publish(layout);
+            }
             for (change, layout) in changes.iter().zip(layouts) {
                 let _gate = change.table.gate.write();
                 let old = change.table.layout();
@@ -52,6 +79,7 @@ impl IndexBuilder {
                 self.tables.discard_pending(old.secondary.iter().filter(dropped));
                 layout.set_up_deltas();
                 change.table.publish(layout);
+                bind(&self.catalog, &[&change.table.name()]);
             }
             Ok(())
         })?;
@@ -64,6 +92,32 @@ impl IndexBuilder {
             .iter()
             .for_each(|change| self.freer.free_what_can_be(change.table));
         Ok(())
+    }
+
+    /// The foreign keys of the new definition have what they need.
+    fn check_foreign(&self, change: &IndexChange<'_>, new: &Layout) -> Result<()> {
+        let (name, old) = (change.table.name(), change.table.layout());
+        if change.keys.foreign.is_some() {
+            check_definition(&self.catalog, &name, new, Some(&name), change.keys.unchecked)?;
+        }
+        let index_goes = old.secondary.iter().any(|s| new.secondary_by_id(s.index.id).is_none());
+        // Parents of renamed columns are found by the new names only after this statement.
+        if !index_goes || !change.keys.renamed_columns.is_empty() {
+            return Ok(());
+        }
+        match needs_lost_index(&self.catalog, &name, old, new) {
+            Some((child, spec)) if !change.keys.unchecked => Err(Error::ForeignNeedsIndex(Box::new(ForeignFault {
+                child,
+                constraint: spec.name.clone(),
+            }))),
+            _ => Ok(()),
+        }
+    }
+    fn followers(&self, changes: &[IndexChange<'_>]) -> Vec<(Arc<Table>, Layout)> {
+        let renaming = changes.iter().filter(|change| !change.keys.renamed_columns.is_empty());
+        renaming
+            .flat_map(|change| followers_of_columns(&self.catalog, &change.table.name(), &change.keys.renamed_columns))
+            .collect()
     }
 
     /// Frees what is left of dropped indexes, after a restart.
@@ -99,9 +153,23 @@ impl IndexChange<'_> {
                 index: build.index().clone(),
                 quarantined: false,
                 created,
+                parts: Vec::new(),
             });
         }
         sort_by_names(&mut new, &self.order)?;
+        if let Some((clustered, others)) = self.keys.parts.split_first() {
+            if others.len() != new.secondary.len() {
+                return Err(Error::Invalid("the parts of each index must be given".into()));
+            }
+            new.pk_parts.clone_from(clustered);
+            new.secondary
+                .iter_mut()
+                .zip(others)
+                .for_each(|(s, parts)| s.parts.clone_from(parts));
+        }
+        if let Some(foreign) = &self.keys.foreign {
+            new.foreign = foreign.iter().cloned().map(Arc::new).collect();
+        }
         Ok(new)
     }
 }

@@ -20,6 +20,9 @@ use crate::redo::{FlushMode, Redo};
 use crate::space;
 use crate::table::catalog::damage_log::DamageLog;
 use crate::table::catalog::dictionary::{Catalog, DdlNumbers};
+use crate::table::catalog::foreign_binding::{bind, check_definition, check_waiting_children};
+use crate::table::catalog::foreign_key::ForeignKeySpec;
+use crate::table::catalog::foreign_rename::{check_no_child, followers, rename_foreign_keys};
 use crate::table::catalog::layout::{IndexSpec, Layout, Secondary, TableSpec};
 use crate::table::catalog::table::Table;
 use crate::table::statistics::state::Statistics;
@@ -40,6 +43,11 @@ pub struct Tables {
 
 impl Tables {
     pub fn create_table(&self, name: &str, spec: &TableSpec) -> Result<()> {
+        self.create_table_as(name, spec, CreateMode::default())
+    }
+    /// [`Error::ForeignDefinition`], [`Error::ForeignNameTaken`]: of a foreign key in `spec`, or of
+    /// one that waits for a parent of this name.
+    pub fn create_table_as(&self, name: &str, spec: &TableSpec, mode: CreateMode<'_>) -> Result<()> {
         let mut ddl = self.start_ddl()?;
         if self.catalog.get(name).is_some() {
             return Err(Error::Exists(format!("table {name}")));
@@ -48,7 +56,9 @@ impl Tables {
             let _hold = self.redo.hold_checkpoint();
             let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
             sync_point(SyncPoint::FileMade);
-            let recorded = self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout));
+            let checked = check_definition(&self.catalog, name, &layout, mode.replaces, mode.unchecked);
+            let recorded =
+                checked.and_then(|()| self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout)));
             if let Err(e) = recorded {
                 self.remove_unrecorded(layout.id, layout.temporary)?;
                 return Err(e);
@@ -58,13 +68,23 @@ impl Tables {
             table.next_row_id.store(1, Ordering::Relaxed);
             table.counters_loaded.store(true, Ordering::Relaxed);
             self.catalog.add(Arc::new(table));
+            if let Some(replaces) = mode.replaces {
+                self.catalog.foreign.write().note_made(name, replaces);
+            }
+            bind(&self.catalog, &[name]);
             Ok(())
         })
     }
 
     pub fn drop_table(&self, name: &str) -> Result<()> {
+        self.drop_table_as(name, &|_| false)
+    }
+    /// `may_lose_parent`: whether that child table may lose this parent. Else
+    /// [`Error::TableIsReferenced`].
+    pub fn drop_table_as(&self, name: &str, may_lose_parent: &dyn Fn(&str) -> bool) -> Result<()> {
         let _ddl = self.start_ddl()?;
         let table = self.table_named(name)?;
+        check_no_child(&self.catalog, name, may_lose_parent)?;
         let _gate = table.gate.write();
         let _hold = self.redo.hold_checkpoint();
         let layout = table.layout();
@@ -78,11 +98,16 @@ impl Tables {
         })?;
         table.set_dropped();
         self.catalog.forget(name);
+        self.catalog.foreign.write().forget_alter(name);
+        bind(&self.catalog, &[name]);
         self.discard_pending(&layout.secondary);
         space::remove_dropped(&self.pool, layout.id, &|text| self.log.warning(text))
     }
 
     pub fn rename_table(&self, from: &str, to: &str) -> Result<()> {
+        self.rename_table_as(from, to, &RenameMode::default())
+    }
+    pub fn rename_table_as(&self, from: &str, to: &str, mode: &RenameMode<'_>) -> Result<()> {
         let _ddl = self.start_ddl()?;
         let table = self.table_named(from)?;
         if self.catalog.get(to).is_some() {
@@ -90,20 +115,59 @@ impl Tables {
         }
         let mut layout = table.layout().clone();
         layout.created_s = self.pool.disk().wall_s();
-        self.record(&layout, &[&layout], |mtr| {
+        if !mode.foreign_names.is_empty() {
+            rename_foreign_keys(&mut layout, mode.foreign_names)?;
+        }
+        let followers = match mode.kind {
+            RenameKind::Rename => followers(&self.catalog, from, to, &mut layout),
+            RenameKind::Aside => Vec::new(),
+            RenameKind::IntoPlace => {
+                if !mode.unchecked {
+                    check_waiting_children(&self.catalog, mode.replaces.unwrap_or(to), &layout)?;
+                }
+                match mode.replaces {
+                    Some(old) if old != to => followers(&self.catalog, old, to, &mut layout),
+                    _ => Vec::new(),
+                }
+            }
+        };
+        let mut grown = vec![&layout];
+        grown.extend(followers.iter().map(|(_, layout)| layout));
+        self.record(&layout, &grown, |mtr| {
             self.catalog.put(mtr, to, &layout)?;
-            self.catalog.delete(mtr, from)
+            self.catalog.delete(mtr, from)?;
+            let mut children = followers.iter();
+            children.try_for_each(|(child, layout)| self.catalog.put(mtr, &child.name(), layout))
         })?;
         self.catalog.renamed(from, to);
-        let _gate = table.gate.write();
-        table.publish(layout);
+        {
+            let mut foreign = self.catalog.foreign.write();
+            foreign.forget_alter(from);
+            foreign.forget_alter(mode.replaces.unwrap_or(to));
+            if mode.kind == RenameKind::Aside {
+                foreign.note_moved(from, to);
+            }
+        }
+        for (child, layout) in followers {
+            child.publish(layout);
+        }
+        {
+            let _gate = table.gate.write();
+            table.publish(layout);
+        }
+        bind(&self.catalog, &[from, to, mode.replaces.unwrap_or(to)]);
         Ok(())
     }
 
     /// Makes a new, empty incarnation in a new file. The caller is the table's only user.
     pub fn truncate_table(&self, name: &str) -> Result<()> {
+        self.truncate_table_as(name, &|_| false)
+    }
+    /// `may_lose_parent`: as in `drop_table_as`.
+    pub fn truncate_table_as(&self, name: &str, may_lose_parent: &dyn Fn(&str) -> bool) -> Result<()> {
         let mut ddl = self.start_ddl()?;
         let table = self.table_named(name)?;
+        check_no_child(&self.catalog, name, may_lose_parent)?;
         let old = table.layout();
         let spec = spec_of(old);
         self.with_mark(|created| {
@@ -125,6 +189,7 @@ impl Tables {
             self.discard_pending(&old.secondary);
             table.publish(new);
             self.catalog.renumbered(&table, old.id, id);
+            bind(&self.catalog, &[name]);
             table.statistics.truncated();
             table.autoinc.store(0, Ordering::Relaxed);
             table.autoinc_saved.store(0, Ordering::Relaxed);
@@ -214,8 +279,10 @@ impl Tables {
             temporary: spec.temporary,
             hidden_pk: spec.hidden_pk,
             pk_fixed_len: spec.pk_fixed_len as usize,
+            pk_parts: spec.pk_parts.clone(),
             clustered,
             secondary,
+            foreign: spec.foreign.iter().cloned().map(Arc::new).collect(),
             change_buffering: spec.change_buffering,
             schema: spec.schema.clone(),
             created_s: self.pool.disk().wall_s(),
@@ -241,6 +308,7 @@ impl Tables {
                 index,
                 quarantined: false,
                 created: 0,
+                parts: s.parts.clone(),
             });
         }
         Ok((clustered, secondary))
@@ -294,6 +362,38 @@ impl Tables {
     }
 }
 
+/// How a table is created.
+#[derive(Clone, Copy, Default)]
+pub struct CreateMode<'a> {
+    /// The table whose place it will take: it may have the same foreign keys.
+    pub replaces: Option<&'a str>,
+    /// Parents may be missing, and children may not fit.
+    pub unchecked: bool,
+}
+
+/// What a new name of a table means to the foreign keys that name it.
+#[derive(Clone, Copy, Default, PartialEq, Eq, Debug)]
+pub enum RenameKind {
+    /// They follow.
+    #[default]
+    Rename,
+    /// They mean the table still, until another table has the old name.
+    Aside,
+    /// They have waited for this table.
+    IntoPlace,
+}
+
+#[derive(Clone, Copy, Default)]
+pub struct RenameMode<'a> {
+    pub kind: RenameKind,
+    /// New names of the table's own foreign keys, in their order; empty: they stay.
+    pub foreign_names: &'a [String],
+    /// `IntoPlace`: the name of the table that this one replaces, if it is not the new name.
+    pub replaces: Option<&'a str>,
+    /// Children that wait for the table need not fit.
+    pub unchecked: bool,
+}
+
 /// The number of an index, with what it says of its tree.
 pub(in crate::table) fn number(id: IndexId, wide: bool) -> IndexId {
     id | if wide { WIDE_BIT } else { 0 }
@@ -306,11 +406,14 @@ fn spec_of(layout: &Layout) -> TableSpec {
         hidden_pk: layout.hidden_pk,
         wide_pk: layout.clustered.tree.is_wide(),
         pk_fixed_len: layout.pk_fixed_len as u32,
+        pk_parts: layout.pk_parts.clone(),
+        foreign: layout.foreign.iter().map(|key| ForeignKeySpec::clone(key)).collect(),
         indexes: (layout.secondary.iter())
             .map(|s| IndexSpec {
                 name: s.index.name.clone(),
                 unique: s.index.unique,
                 wide: s.index.tree.is_wide(),
+                parts: s.parts.clone(),
             })
             .collect(),
         change_buffering: layout.change_buffering,

@@ -21,6 +21,7 @@ use crate::btree::{Intent, Placed, Seek, Tree};
 use crate::change::ChangeBuffer;
 use crate::pool::{Mtr, Pool};
 use crate::space;
+use crate::table::catalog::foreign_names::ForeignNames;
 use crate::table::catalog::format::{self, decode, encode, pieces_max, split_key};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
@@ -57,6 +58,8 @@ pub struct Catalog {
     pub(in crate::table) statistics: StoredStatistics,
     ddl: RankedMutex<DdlNumbers>,
     maps: RwLock<Maps>,
+    /// Foreign keys by name.
+    pub(in crate::table) foreign: RwLock<ForeignNames>,
     /// What the delta trees of all tables share.
     pub(in crate::table) buffer: Arc<ChangeBuffer>,
     table_text: TableText,
@@ -105,6 +108,7 @@ impl Catalog {
             statistics: StoredStatistics::new(statistics_root),
             ddl: RankedMutex::new(Rank::Catalog, DdlNumbers { next_table, next_index }),
             maps: RwLock::new(maps),
+            foreign: RwLock::default(),
             buffer,
             table_text,
         })
@@ -112,7 +116,11 @@ impl Catalog {
 
     /// The table's name as the user writes it.
     pub fn shown(&self, table: &Table) -> String {
-        (self.table_text)(&table.name())
+        self.shown_name(&table.name())
+    }
+    /// As `shown`, of a table that need not exist.
+    pub fn shown_name(&self, name: &str) -> String {
+        (self.table_text)(name)
     }
     pub fn get(&self, name: &str) -> Option<Arc<Table>> {
         self.maps.read().by_name.get(name).cloned()
@@ -123,6 +131,17 @@ impl Catalog {
     }
     pub fn names(&self) -> Vec<String> {
         self.maps.read().by_name.keys().cloned().collect()
+    }
+    /// The table that a foreign key means by this name: also one that an ALTER TABLE has moved.
+    pub(in crate::table) fn parent_named(&self, name: &str) -> Option<Arc<Table>> {
+        self.get(name).or_else(|| {
+            let moved = self.foreign.read().moved_to(name).map(str::to_string);
+            self.get(&moved?)
+        })
+    }
+    /// Tables with a foreign key that names this parent, which need not exist.
+    pub fn children_of(&self, parent: &str) -> Vec<String> {
+        self.foreign.read().children_of(parent)
     }
     pub fn tables(&self) -> Vec<Arc<Table>> {
         self.maps.read().by_name.values().cloned().collect()

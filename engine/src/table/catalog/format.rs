@@ -3,7 +3,8 @@
 //! Key: table name, a zero byte, piece number (u8). A definition too long for one entry goes on in
 //! the next piece. The pieces joined:
 //! ```text
-//! version     u8      2, or 3 if a tree of it is wide (1, without the delta roots, is read too)
+//! version     u8      2; 3 if a tree of it is wide; 4 if it has what follows `freeing`
+//!                     (1, without the delta roots, is read too)
 //! flags       u8      bit 0 = hidden clustered key
 //!                     bits 1 to 3 = change buffering: 0 as the engine's setting says,
 //!                     else its number + 1
@@ -16,6 +17,9 @@
 //!             flags u8 (1 = unique, 2 = quarantined), name bytes
 //! freeing     count varint, then each: index varint, root varint
 //!             (trees of dropped indexes whose pages are still being freed)
+//! parts       of the clustered key, then of each secondary index: `key_part.rs`
+//! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8, on update u8,
+//!             columns varint, then each: column bytes, parent's column bytes
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is
 //! younger than every table.
@@ -26,12 +30,16 @@ use crate::base::{Error, Result};
 use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
 use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
+use crate::table::catalog::foreign_key::{ForeignAction, ForeignKeySpec};
+use crate::table::catalog::key_part::{push_parts, take_parts, take_text};
 use crate::table::catalog::layout::{Layout, Secondary};
 use std::sync::Arc;
 
 const VERSION: u8 = 2;
 /// Versions of Sluice without wide trees refuse this version by name.
 const WITH_WIDE: u8 = 3;
+/// With the parts of keys, and with foreign keys.
+const WITH_PARTS: u8 = 4;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
 const BUFFERING_SHIFT: u8 = 1;
@@ -90,8 +98,13 @@ pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 fn encode_definition(layout: &Layout) -> Vec<u8> {
     let buffering = layout.change_buffering.map_or(0, |b| b.number() as u8 + 1);
     let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
+    let has_parts = layout.has_parts() || !layout.foreign.is_empty();
     let mut out = vec![
-        if has_wide { WITH_WIDE } else { VERSION },
+        match (has_parts, has_wide) {
+            (true, _) => WITH_PARTS,
+            (false, true) => WITH_WIDE,
+            (false, false) => VERSION,
+        },
         (layout.hidden_pk as u8 * HIDDEN_PK) | (buffering << BUFFERING_SHIFT),
     ];
     let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
@@ -114,13 +127,51 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
         push_varint(&mut out, *index as u64);
         push_varint(&mut out, *root as u64);
     }
+    if has_parts {
+        push_parts(&mut out, &layout.pk_parts);
+        layout.secondary.iter().for_each(|s| push_parts(&mut out, &s.parts));
+        push_foreign(&mut out, layout);
+    }
     out
+}
+
+fn push_foreign(out: &mut Vec<u8>, layout: &Layout) {
+    push_varint(out, layout.foreign.len() as u64);
+    for key in &layout.foreign {
+        push_bytes(out, key.name.as_bytes());
+        push_bytes(out, key.parent.as_bytes());
+        out.extend([key.on_delete.number(), key.on_update.number()]);
+        push_varint(out, key.columns.len() as u64);
+        for (column, of_parent) in key.columns.iter().zip(&key.parent_columns) {
+            push_bytes(out, column.as_bytes());
+            push_bytes(out, of_parent.as_bytes());
+        }
+    }
+}
+
+fn take_foreign(b: &[u8], at: &mut usize) -> Option<ForeignKeySpec> {
+    let mut key = ForeignKeySpec {
+        name: take_text(b, at)?,
+        parent: take_text(b, at)?,
+        ..ForeignKeySpec::default()
+    };
+    let mut action = || {
+        let number = *b.get(*at)?;
+        *at += 1;
+        ForeignAction::from_number(number)
+    };
+    (key.on_delete, key.on_update) = (action()?, action()?);
+    for _ in 0..take_varint(b, at)? {
+        key.columns.push(take_text(b, at)?);
+        key.parent_columns.push(take_text(b, at)?);
+    }
+    Some(key)
 }
 
 /// `name`: as the user writes it.
 pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
-        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE) => {}
+        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE | &WITH_PARTS) => {}
         Some(v) => {
             return Err(Error::Unsupported(format!(
                 "table {name} was written by a later version of Sluice (definition format {v})"
@@ -168,6 +219,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
             index,
             quarantined,
             created: 0,
+            parts: Vec::new(),
         });
     }
     let count = int(&mut at)?;
@@ -175,14 +227,26 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     for _ in 0..count {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
+    let (mut pk_parts, mut foreign) = (Vec::new(), Vec::new());
+    if b[0] == WITH_PARTS {
+        pk_parts = take_parts(b, &mut at)?;
+        for s in &mut secondary {
+            s.parts = take_parts(b, &mut at)?;
+        }
+        for _ in 0..int(&mut at)? {
+            foreign.push(Arc::new(take_foreign(b, &mut at)?));
+        }
+    }
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,
         temporary: false,
         hidden_pk: flags & HIDDEN_PK != 0,
         pk_fixed_len,
+        pk_parts,
         clustered,
         secondary,
+        foreign,
         change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
         schema,
         created_s,
@@ -196,6 +260,8 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::index::key_shape::{PartImage, PartShape};
+    use crate::table::catalog::key_part::KeyPart;
 
     fn buffer() -> Arc<ChangeBuffer> {
         Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))
@@ -238,11 +304,14 @@ mod tests {
             temporary: false,
             hidden_pk: true,
             pk_fixed_len: 6,
+            pk_parts: Vec::new(),
+            foreign: Vec::new(),
             clustered: index(3, "PRIMARY", true),
             secondary: vec![Secondary {
                 index: secondary,
                 quarantined: true,
                 created: 0,
+                parts: Vec::new(),
             }],
             change_buffering: [None, Some(Buffering::None), Some(Buffering::All)][schema_len % 3],
             schema: vec![7; schema_len],
@@ -285,6 +354,38 @@ mod tests {
         old[0] = WITHOUT_DELTAS;
         let now = decode("./db/t", &old, &buffer()).expect("an old definition");
         assert_eq!(format!("{now:?}"), format!("{was:?}"));
+    }
+
+    #[test]
+    fn parts_and_foreign_keys_read_back() {
+        let part = |column: &str| KeyPart {
+            column: column.into(),
+            domain: "int 4".into(),
+            is_whole: true,
+            shape: PartShape {
+                nullable: true,
+                inverted: false,
+                image: PartImage::Fixed(4),
+            },
+        };
+        let mut was = layout(10);
+        was.pk_parts = vec![part("id")];
+        was.secondary[0].parts = vec![part("a"), part("b")];
+        was.foreign.push(Arc::new(ForeignKeySpec {
+            name: "db/t_ibfk_1".into(),
+            columns: vec!["a".into(), "b".into()],
+            parent: "./db/p".into(),
+            parent_columns: vec!["x".into(), "y".into()],
+            on_delete: ForeignAction::Cascade,
+            on_update: ForeignAction::SetNull,
+        }));
+        let bytes = encode_definition(&was);
+        assert_eq!(bytes[0], WITH_PARTS);
+        let now = decode("t", &bytes, &buffer()).expect("decoded");
+        assert_eq!(format!("{now:?}"), format!("{was:?}"));
+        for cut in 0..bytes.len() {
+            assert!(decode("t", &bytes[..cut], &buffer()).is_err());
+        }
     }
 
     #[test]

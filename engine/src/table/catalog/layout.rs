@@ -4,10 +4,13 @@ use crate::base::{FileId, IndexId, TrxId};
 use crate::btree::Tree;
 use crate::change::{Buffering, Delta};
 use crate::index::Index;
+use crate::table::catalog::foreign_key::ForeignKeySpec;
+use crate::table::catalog::key_part::KeyPart;
 use crate::txn::ReadView;
+use std::sync::Arc;
 
 /// A secondary index to be created.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexSpec {
     pub name: String,
     /// Each index key has one row. Entries that say [`has_null`](crate::table::Entry::has_null) are
@@ -18,6 +21,8 @@ pub struct IndexSpec {
     /// [`KEY_MAX`](crate::btree::KEY_MAX). Nodes have four pages, and no change of the index is
     /// buffered.
     pub wide: bool,
+    /// What its key is made of, without the clustered key; empty: not known. A foreign key needs it.
+    pub parts: Vec<KeyPart>,
 }
 
 /// A table to be created.
@@ -31,7 +36,11 @@ pub struct TableSpec {
     pub wide_pk: bool,
     /// Every clustered key has this length; 0 = they vary.
     pub pk_fixed_len: u32,
+    /// As [`IndexSpec::parts`], of the clustered key.
+    pub pk_parts: Vec<KeyPart>,
     pub indexes: Vec<IndexSpec>,
+    /// Foreign keys in which the table is the child.
+    pub foreign: Vec<ForeignKeySpec>,
     /// Which changes of its indexes are buffered; None: as the engine's setting says.
     pub change_buffering: Option<Buffering>,
     /// The user's own notes, given back at open.
@@ -48,6 +57,8 @@ pub struct Secondary {
     /// Transaction that built it: views that do not see it cannot use it. 0 = older than every
     /// view.
     pub created: TrxId,
+    /// As in [`IndexSpec::parts`].
+    pub parts: Vec<KeyPart>,
 }
 
 /// The shape of a table between two DDL statements.
@@ -59,8 +70,12 @@ pub struct Layout {
     pub temporary: bool,
     pub hidden_pk: bool,
     pub pk_fixed_len: usize,
+    /// As in [`TableSpec::pk_parts`].
+    pub pk_parts: Vec<KeyPart>,
     pub clustered: Index,
     pub secondary: Vec<Secondary>,
+    /// Foreign keys in which the table is the child.
+    pub foreign: Vec<Arc<ForeignKeySpec>>,
     /// As in [`TableSpec`].
     pub change_buffering: Option<Buffering>,
     pub schema: Vec<u8>,
@@ -89,6 +104,17 @@ impl Layout {
             0 => Some(&self.clustered),
             i => self.secondary.get(i as usize - 1).map(|s| &s.index),
         }
+    }
+    /// The parts of an index: 0 = clustered, i + 1 = secondary i.
+    pub fn parts(&self, ordinal: u32) -> &[KeyPart] {
+        match ordinal {
+            0 => &self.pk_parts,
+            i => self.secondary.get(i as usize - 1).map_or(&[], |s| &s.parts),
+        }
+    }
+    /// The catalog knows what the table's keys are made of.
+    pub fn has_parts(&self) -> bool {
+        !self.pk_parts.is_empty() || self.secondary.iter().any(|s| !s.parts.is_empty())
     }
     /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view,
     /// and does not show what was before. Rows that were copied or loaded look as if they had

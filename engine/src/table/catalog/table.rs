@@ -1,15 +1,16 @@
 //! [`Table`]: the object that all users of a table share.
 //!
 //! A row operation reads the table's layout without a lock or a reference count (`versions.rs`).
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::{ArcSwapOption, Guard, Rank, RankedMutex};
 use crate::base::IndexId;
 use crate::table::catalog::append_hint::AppendHint;
+use crate::table::catalog::foreign_key::ForeignKeys;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::versions::Layouts;
 use crate::table::statistics::state::{PageCounts, Statistics};
 use parking_lot::RwLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 /// A table as all its users share it.
 pub struct Table {
@@ -36,6 +37,8 @@ pub struct Table {
     pub(crate) autoinc_saved: AtomicU64,
     pub(crate) next_row_id: AtomicU64,
     pub(in crate::table) append_hint: AppendHint,
+    /// None: the table has no foreign keys, neither as child nor as parent.
+    foreign: ArcSwapOption<ForeignKeys>,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
     /// Trees that stand on the layout's list of trees to be freed, but must not be freed. They are
     /// those of index builds under way, and those that another thread frees.
@@ -59,6 +62,7 @@ impl Table {
             autoinc_saved: AtomicU64::new(0),
             next_row_id: AtomicU64::new(0),
             append_hint: AppendHint::default(),
+            foreign: ArcSwapOption::empty(),
             page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
             building: RankedMutex::default(),
         }
@@ -76,6 +80,13 @@ impl Table {
     }
     pub(in crate::table) fn take_old_layouts(&mut self) -> Vec<Layout> {
         self.layouts.take_old()
+    }
+    /// The foreign keys as they are bound now (K3: a change of a row is made before this is read).
+    pub fn foreign(&self) -> Guard<Option<Arc<ForeignKeys>>> {
+        self.foreign.load()
+    }
+    pub(in crate::table) fn set_foreign(&self, keys: ForeignKeys) {
+        self.foreign.store((!keys.is_empty()).then(|| Arc::new(keys)));
     }
     pub fn name(&self) -> String {
         self.name.lock().clone()

@@ -79,6 +79,8 @@ mod tests {
             temporary: false,
             hidden_pk: false,
             pk_fixed_len: 4,
+            pk_parts: Vec::new(),
+            foreign: Vec::new(),
             clustered,
             secondary: Vec::new(),
             change_buffering: None,

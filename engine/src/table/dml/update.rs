@@ -10,7 +10,7 @@ use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::{duplicate_mode, Attempt, Hold, Obstacle, Raws, RowChange, RowWriter};
 use crate::table::row::entry::{check_key, secondary, EntryKey, NewEntry};
-use crate::table::row::new_row::{Entry, EntryChange, NewRow};
+use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::scratch::{self, Scratch};
 use crate::table::row::snapshot::check_conflict;
 use crate::table::row::undo_record::{self, Touch};
@@ -28,6 +28,22 @@ impl RowWriter {
         changes: &[EntryChange<'_>],
         x_on_duplicate: bool,
     ) -> Result<()> {
+        let update = RowUpdate {
+            pk,
+            row: new_row,
+            changes,
+            pk_rewritten: false,
+        };
+        self.update_row(trx, table, &update, x_on_duplicate)
+    }
+    /// `NotFound` when there is no such row (any more).
+    pub fn update_row(&self, trx: &mut Trx, table: &Table, update: &RowUpdate<'_>, x_on_duplicate: bool) -> Result<()> {
+        let RowUpdate {
+            pk,
+            row: new_row,
+            changes,
+            ..
+        } = *update;
         let mode = duplicate_mode(x_on_duplicate);
         self.change_rows(trx, &mut |trx| {
             // Made anew for each try: an index may have been quarantined since.

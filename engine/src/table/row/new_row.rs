@@ -31,6 +31,18 @@ impl<'a> NewRow<'a> {
     }
 }
 
+/// An update that keeps the clustered key.
+#[derive(Clone, Copy, Debug)]
+pub struct RowUpdate<'a> {
+    /// Clustered key.
+    pub pk: &'a [u8],
+    /// The new row.
+    pub row: &'a [u8],
+    pub changes: &'a [EntryChange<'a>],
+    /// Columns of the clustered key get other bytes, although the key stays: 'a' becomes 'A'.
+    pub pk_rewritten: bool,
+}
+
 /// One secondary index of an update; the keys may be equal and the values differ.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EntryChange<'a> {

@@ -67,6 +67,7 @@ fn make(db: &Database, name: &str, indexes: &[&str]) -> Arc<Table> {
         name: name.to_string(),
         unique: false,
         wide: false,
+        ..IndexSpec::default()
     };
     let spec = TableSpec {
         pk_fixed_len: 4,
@@ -172,6 +173,7 @@ fn wide_nodes_are_read_as_one() {
             name: "by_rest".into(),
             unique: false,
             wide: true,
+            ..IndexSpec::default()
         }],
         ..TableSpec::default()
     };
@@ -222,6 +224,7 @@ fn a_tree_that_is_half_freed_is_no_finding() {
         name: "built".into(),
         unique: false,
         wide: false,
+        ..IndexSpec::default()
     };
     let mut build = db
         .engine()

@@ -94,6 +94,7 @@ impl World {
                 order,
                 change_buffering: None,
                 schema: b"",
+                keys: Default::default(),
             }])
         })
     }
@@ -142,6 +143,7 @@ impl World {
                 order,
                 change_buffering: None,
                 schema: b"",
+                keys: Default::default(),
             }])
         })
     }

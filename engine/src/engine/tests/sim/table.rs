@@ -27,6 +27,7 @@ impl Kind {
             name: self.name().into(),
             unique: self == Kind::Tag,
             wide: self == Kind::Huge,
+            ..IndexSpec::default()
         }
     }
     /// Index key, clustered key not included.

@@ -1,0 +1,271 @@
+//! Binds foreign keys to the indexes of their tables, and checks definitions that have or need any.
+//!
+//! A foreign key is bound anew whenever the definition of its child or of its parent changes. All
+//! of it happens under the DDL mutex, after the change is durable. So what [`Table::foreign`] gives
+//! is at most one statement old. A statement that must not be passed by a change of definitions
+//! looks again (`dml/cascade.rs`).
+//!
+//! Locks: the catalog's maps, for a moment. Called by `ddl`, `dictionary` and index changes.
+use crate::base::{Error, Result};
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::foreign_key::{begins_with, first_unlike, shape_of};
+use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
+use crate::table::catalog::key_part::KeyPart;
+use crate::table::catalog::layout::Layout;
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+/// Binds the foreign keys of these tables, and of their parents and children. The caller holds the
+/// DDL mutex, and the tables have their new definitions; a name without a table is a dropped one.
+pub(in crate::table) fn bind(catalog: &Catalog, names: &[&str]) {
+    let mut affected: BTreeSet<String> = BTreeSet::new();
+    for name in names {
+        let table = catalog.get(name);
+        let specs = table.iter().flat_map(|table| &table.layout().foreign);
+        let parents: BTreeSet<String> = specs.map(|spec| spec.parent.clone()).collect();
+        let old = catalog.foreign.write().set(name, parents.clone());
+        let parents = old.into_iter().chain(parents);
+        affected.extend(
+            parents
+                .filter_map(|parent| catalog.parent_named(&parent))
+                .map(|parent| parent.name()),
+        );
+        let foreign = catalog.foreign.read();
+        affected.extend(
+            foreign
+                .names_of_parent(name)
+                .iter()
+                .flat_map(|name| foreign.children_of(name)),
+        );
+        drop(foreign);
+        affected.insert(name.to_string());
+    }
+    for name in &affected {
+        if let Some(table) = catalog.get(name) {
+            table.set_foreign(keys_of(catalog, name, table.layout()));
+        }
+    }
+}
+
+/// Binds the foreign keys of all tables: at the start.
+pub(in crate::table) fn bind_all(catalog: &Catalog) {
+    let names = catalog.names();
+    bind(catalog, &Vec::from_iter(names.iter().map(String::as_str)));
+}
+
+fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
+    let mut keys = ForeignKeys::default();
+    let replaced = catalog.foreign.read().replaced_by(name).map(str::to_string);
+    let replaced = replaced.and_then(|old| catalog.get(&old));
+    for (i, spec) in layout.foreign.iter().enumerate() {
+        let parent = catalog.parent_named(&spec.parent);
+        let bound = bound(layout, i, spec, parent.as_ref().map(|parent| parent.layout()));
+        keys.references.extend(bound.map(|mut key| {
+            key.is_carried_over = replaced.as_ref().is_some_and(|old| old.layout().foreign.contains(spec));
+            Arc::new(key)
+        }));
+    }
+    let (names, children) = {
+        let foreign = catalog.foreign.read();
+        let names = foreign.names_of_parent(name);
+        let children = names.iter().flat_map(|name| foreign.children_of(name));
+        let in_place = children.filter(|child| foreign.replaced_by(child).is_none());
+        let children: BTreeSet<String> = in_place.collect();
+        (names, children)
+    };
+    for child in children.iter().filter_map(|child| catalog.get(child)) {
+        let foreign = child.layout().foreign.iter().enumerate();
+        for (i, spec) in foreign.filter(|(_, spec)| names.contains(&spec.parent)) {
+            let bound = bound(child.layout(), i, spec, Some(layout)).filter(|key| key.parent.is_some());
+            keys.referenced.extend(bound.map(Arc::new));
+        }
+    }
+    keys
+}
+
+/// None: the child has lost the index, which no statement does.
+fn bound(child: &Layout, ordinal: usize, spec: &Arc<ForeignKeySpec>, parent: Option<&Layout>) -> Option<ForeignKey> {
+    let (child_index, child_parts) = index_for(child, &spec.columns)?;
+    let parent_end = parent.and_then(|parent| {
+        let (index, parts) = index_for(parent, &spec.parent_columns)?;
+        let unlike = first_unlike(child_parts, parts, spec.columns.len());
+        unlike.is_none().then(|| end(parent, index, parts, spec.columns.len()))
+    });
+    Some(ForeignKey {
+        spec: spec.clone(),
+        ordinal: ordinal as u32,
+        is_carried_over: false,
+        child: end(child, child_index, child_parts, spec.columns.len()),
+        parent: parent_end,
+    })
+}
+
+fn end(layout: &Layout, index: u32, parts: &[KeyPart], columns: usize) -> ForeignEnd {
+    let id = layout.index(index).map_or(0, |index| index.id);
+    debug_assert_ne!(id, 0, "the parts are those of an index");
+    ForeignEnd {
+        table: layout.id,
+        index: id,
+        shape: shape_of(parts, columns),
+        is_whole_clustered_key: index == 0 && parts.len() == columns,
+    }
+}
+
+/// The index that serves these columns: 0 = clustered, i + 1 = secondary i.
+pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) -> Option<(u32, &'a [KeyPart])> {
+    let ordinals = 0..=layout.secondary.len() as u32;
+    let mut all = ordinals.map(|ordinal| (ordinal, layout.parts(ordinal)));
+    all.find(|(_, parts)| begins_with(parts, columns))
+}
+
+/// Checks the foreign keys of a table that is created or altered, and those of the tables that wait
+/// for a parent of its name. `replaces`: the table whose place it will take, which may have the
+/// same foreign keys. `unchecked`: the user has turned checks off; a parent may be missing.
+pub(in crate::table) fn check_definition(
+    catalog: &Catalog,
+    name: &str,
+    layout: &Layout,
+    replaces: Option<&str>,
+    unchecked: bool,
+) -> Result<()> {
+    for spec in &layout.foreign {
+        check_name(catalog, name, layout, spec, replaces)?;
+        let as_parent = (spec.parent == name || Some(&spec.parent[..]) == replaces).then_some(layout);
+        let parent = match as_parent {
+            Some(_) => None,
+            None => catalog.parent_named(&spec.parent),
+        };
+        let parent = as_parent.or(parent.as_ref().map(|parent| parent.layout()));
+        check_key(catalog, layout, spec, parent, unchecked)?;
+    }
+    if !unchecked {
+        check_waiting_children(catalog, replaces.unwrap_or(name), layout)?;
+    }
+    Ok(())
+}
+
+/// Checks that the other tables whose foreign keys name this parent can be bound to it.
+pub(in crate::table) fn check_waiting_children(catalog: &Catalog, name: &str, layout: &Layout) -> Result<()> {
+    let children = catalog.foreign.read().children_of(name);
+    for child in children
+        .iter()
+        .filter(|child| *child != name)
+        .filter_map(|child| catalog.get(child))
+    {
+        for spec in child.layout().foreign.iter().filter(|spec| spec.parent == name) {
+            check_key(catalog, child.layout(), spec, Some(layout), false)?;
+        }
+    }
+    Ok(())
+}
+
+fn check_name(
+    catalog: &Catalog,
+    name: &str,
+    layout: &Layout,
+    spec: &ForeignKeySpec,
+    replaces: Option<&str>,
+) -> Result<()> {
+    let same = |other: &Arc<ForeignKeySpec>| other.name.to_lowercase() == spec.name.to_lowercase();
+    if layout.foreign.iter().filter(|other| same(other)).count() > 1 {
+        return Err(Error::ForeignNameTaken(spec.name.clone()));
+    }
+    let others = catalog.foreign.read().all_children();
+    let others = others
+        .iter()
+        .filter(|other| *other != name && Some(&other[..]) != replaces);
+    for other in others.filter_map(|other| catalog.get(other)) {
+        if other.layout().foreign.iter().any(same) {
+            return Err(Error::ForeignNameTaken(spec.name.clone()));
+        }
+    }
+    Ok(())
+}
+
+fn check_key(
+    catalog: &Catalog,
+    child: &Layout,
+    spec: &ForeignKeySpec,
+    parent: Option<&Layout>,
+    unchecked: bool,
+) -> Result<()> {
+    let refused = |why: String| {
+        Err(Error::ForeignDefinition(format!(
+            "foreign key {}: {why}",
+            constraint_of(&spec.name)
+        )))
+    };
+    if spec.columns.len() != spec.parent_columns.len() || spec.columns.is_empty() {
+        return refused("it must name as many columns of the parent as of the child".into());
+    }
+    let Some((_, child_parts)) = index_for(child, &spec.columns) else {
+        return refused(format!(
+            "the table has no index whose first columns are ({}), each in its whole length",
+            spec.columns.join(", ")
+        ));
+    };
+    let sets_null = [spec.on_delete, spec.on_update].contains(&ForeignAction::SetNull);
+    let not_null = child_parts
+        .iter()
+        .take(spec.columns.len())
+        .find(|part| !part.shape.nullable);
+    if let Some(part) = not_null.filter(|_| sets_null) {
+        return refused(format!(
+            "SET NULL is not possible, because column {} is NOT NULL",
+            part.column
+        ));
+    }
+    let shown = catalog.shown_name(&spec.parent);
+    let Some(parent) = parent else {
+        return match unchecked {
+            true => Ok(()),
+            false => refused(format!("the parent table {shown} does not exist")),
+        };
+    };
+    if !parent.has_parts() {
+        return refused(format!(
+            "the parent table {shown} was made by an earlier version; run ALTER TABLE {shown} FORCE first"
+        ));
+    }
+    let Some((_, parent_parts)) = index_for(parent, &spec.parent_columns) else {
+        return refused(format!(
+            "the parent table {shown} has no index whose first columns are ({}), each in its whole length",
+            spec.parent_columns.join(", ")
+        ));
+    };
+    match first_unlike(child_parts, parent_parts, spec.columns.len()) {
+        None => Ok(()),
+        Some((child, parent)) => refused(format!(
+            "column {} ({}) has another type than column {} ({}) of the parent table {shown}",
+            child.column, child.domain, parent.column, parent.domain
+        )),
+    }
+}
+
+/// The part of a foreign key's name after the database.
+pub fn constraint_of(name: &str) -> &str {
+    name.split_once('/').map_or(name, |(_, constraint)| constraint)
+}
+
+/// The foreign key, if any, that an index of `old` serves and no index of `new` does: the name of
+/// its child, and itself. `name`: of the table.
+pub(in crate::table) fn needs_lost_index(
+    catalog: &Catalog,
+    name: &str,
+    old: &Layout,
+    new: &Layout,
+) -> Option<(String, Arc<ForeignKeySpec>)> {
+    let lost = |columns: &[String]| index_for(old, columns).is_some() && index_for(new, columns).is_none();
+    let of_parent = |spec: &&Arc<ForeignKeySpec>| spec.parent == name && lost(&spec.parent_columns);
+    let mut own = new.foreign.iter();
+    if let Some(spec) = own.find(|spec| lost(&spec.columns) || of_parent(spec)) {
+        return Some((name.to_string(), spec.clone()));
+    }
+    let children = catalog.foreign.read().children_of(name);
+    let mut others = children.iter().filter(|child| *child != name);
+    others.find_map(|child| {
+        let table = catalog.get(child)?;
+        let spec = table.layout().foreign.iter().find(of_parent).cloned();
+        Some((child.clone(), spec?))
+    })
+}

@@ -1,0 +1,94 @@
+//! What a statement that renames or drops a table means to foreign keys.
+//!
+//! Called by `ddl`, under the DDL mutex. Takes no latch.
+use crate::base::{Error, ForeignFault, Result};
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::foreign_key::{same_column, ForeignKeySpec};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use std::sync::Arc;
+
+/// Gives the foreign keys of a table new names.
+pub fn rename_foreign_keys(layout: &mut Layout, names: &[String]) -> Result<()> {
+    if names.len() != layout.foreign.len() {
+        let what = format!("{} names for {} foreign keys", names.len(), layout.foreign.len());
+        return Err(Error::Invalid(what));
+    }
+    for (spec, name) in layout.foreign.iter_mut().zip(names) {
+        Arc::make_mut(spec).name.clone_from(name);
+    }
+    Ok(())
+}
+
+/// Makes the foreign keys that name `from` name `to`: in `layout`, which is that of the table
+/// itself, and in the definitions of its children, which are returned.
+pub(in crate::table) fn followers(
+    catalog: &Catalog,
+    from: &str,
+    to: &str,
+    layout: &mut Layout,
+) -> Vec<(Arc<Table>, Layout)> {
+    let follow = |spec: &mut Arc<ForeignKeySpec>| {
+        if spec.parent == from {
+            Arc::make_mut(spec).parent = to.to_string();
+        }
+    };
+    layout.foreign.iter_mut().for_each(follow);
+    let children = catalog.foreign.read().children_of(from);
+    let others = children.iter().filter(|child| *child != from);
+    let others = others.filter_map(|child| catalog.get(child));
+    others
+        .map(|child| {
+            let mut layout = child.layout().clone();
+            layout.foreign.iter_mut().for_each(follow);
+            (child, layout)
+        })
+        .collect()
+}
+
+/// Fails if another table refers to this one, unless that child may lose its parent.
+pub(in crate::table) fn check_no_child(catalog: &Catalog, name: &str, may_lose: &dyn Fn(&str) -> bool) -> Result<()> {
+    let foreign = catalog.foreign.read();
+    let children = foreign.children_of(name).into_iter();
+    // A table that is being made is no child yet.
+    let children = Vec::from_iter(children.filter(|child| child != name && foreign.replaced_by(child).is_none()));
+    drop(foreign);
+    for child in children.iter().filter(|child| !may_lose(child)) {
+        let table = catalog.get(child);
+        let foreign = table.iter().flat_map(|table| &table.layout().foreign);
+        if let Some(spec) = foreign.into_iter().find(|spec| spec.parent == name) {
+            return Err(Error::TableIsReferenced(Box::new(ForeignFault {
+                child: child.clone(),
+                constraint: spec.name.clone(),
+            })));
+        }
+    }
+    Ok(())
+}
+
+/// The definitions of the other tables whose foreign keys name these columns of their parent
+/// `table`, with the new names. `renamed`: (old, new).
+pub(in crate::table) fn followers_of_columns(
+    catalog: &Catalog,
+    table: &str,
+    renamed: &[(&str, &str)],
+) -> Vec<(Arc<Table>, Layout)> {
+    let new_name = |column: &mut String| {
+        let pair = renamed.iter().find(|(old, _)| same_column(old, column));
+        if let Some((_, new)) = pair {
+            *column = new.to_string();
+        }
+    };
+    let children = catalog.foreign.read().children_of(table);
+    let others = children.iter().filter(|child| *child != table);
+    let others = others.filter_map(|child| catalog.get(child));
+    others
+        .map(|child| {
+            let mut layout = child.layout().clone();
+            for spec in layout.foreign.iter_mut().filter(|spec| spec.parent == table) {
+                Arc::make_mut(spec).parent_columns.iter_mut().for_each(new_name);
+            }
+            (child, layout)
+        })
+        .collect()
+}

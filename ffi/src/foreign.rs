@@ -1,0 +1,275 @@
+//! Foreign keys: their definitions, their list, and the rows that a cascade makes.
+//!
+//! # Safety
+//! The contract of `lib.rs`. A `slc_row_sink *` is lent to a callback of `slc_row_maker`, which
+//! uses it until it returns. The context of a row maker is a connection, which outlives its
+//! transaction handle.
+use super::abi::*;
+use super::engine::{array, enter, enter_value, name, slc_engine};
+use super::statistics::part;
+use super::table::slc_table;
+use super::trx::slc_trx;
+use sluice::base::{Error, Result};
+use sluice::table::{Catalog, ForeignAction, ForeignKeySpec, KeyPart, Table};
+use sluice::txn::{ChildRow, MadeEntry, MadeRow, ReferenceValue, RowMaker};
+use std::ffi::{c_char, c_int, c_void};
+
+/// # Safety
+/// `parts` has `count` members with NUL-terminated texts.
+pub unsafe fn key_parts(parts: *const slc_index_part, count: u32) -> Result<Vec<KeyPart>> {
+    // SAFETY: the caller's promise, here and below.
+    let parts = unsafe { array(parts, count) }.iter();
+    parts
+        .map(|of| {
+            Ok(KeyPart {
+                column: unsafe { name(of.column)? }.to_string(),
+                domain: unsafe { name(of.domain)? }.to_string(),
+                is_whole: of.whole != 0,
+                shape: part(&of.shape),
+            })
+        })
+        .collect()
+}
+
+/// # Safety
+/// `from` has `count` NUL-terminated texts.
+unsafe fn texts(from: *const *const c_char, count: u32) -> Result<Vec<String>> {
+    // SAFETY: the caller's promise.
+    let texts = unsafe { array(from, count) }.iter();
+    texts.map(|text| Ok(unsafe { name(*text)? }.to_string())).collect()
+}
+
+/// # Safety
+/// `defs` has `count` members, whose arrays are as long as their counts say.
+pub unsafe fn foreign_specs(defs: *const slc_foreign_def, count: u32) -> Result<Vec<ForeignKeySpec>> {
+    // SAFETY: the caller's promise, here and below.
+    let defs = unsafe { array(defs, count) }.iter();
+    let action = |number| {
+        let unknown = || Error::Invalid(format!("action {number} of a foreign key"));
+        ForeignAction::from_number(number).ok_or_else(unknown)
+    };
+    defs.map(|def| {
+        Ok(ForeignKeySpec {
+            name: unsafe { name(def.name)? }.to_string(),
+            columns: unsafe { texts(def.columns, def.column_count)? },
+            parent: unsafe { name(def.parent)? }.to_string(),
+            parent_columns: unsafe { texts(def.parent_columns, def.column_count)? },
+            on_delete: action(def.on_delete)?,
+            on_update: action(def.on_update)?,
+        })
+    })
+    .collect()
+}
+
+/// Name of the index with this number.
+fn index_name(table: &Table, id: u32) -> slc_bytes {
+    let layout = table.layout();
+    let all = 0..=layout.secondary.len() as u32;
+    let index = all.filter_map(|i| layout.index(i)).find(|index| index.id == id);
+    index.map_or(slc_bytes::EMPTY, |index| slc_bytes::of(index.name.as_bytes()))
+}
+
+/// Gives the foreign keys of one child to `give`, those alone that name `parent` if it is given.
+fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut dyn FnMut(&slc_foreign_info)) {
+    let child_name = child.name();
+    let keys = child.foreign();
+    let bound = keys.iter().flat_map(|keys| &keys.references);
+    for key in bound.filter(|key| parent.is_none_or(|parent| key.spec.parent == parent)) {
+        let spec = &key.spec;
+        let bytes = |names: &[String]| Vec::from_iter(names.iter().map(|name| slc_bytes::of(name.as_bytes())));
+        let (columns, parent_columns) = (bytes(&spec.columns), bytes(&spec.parent_columns));
+        let parent_table = key.parent.as_ref().and_then(|end| catalog.by_id(end.table));
+        let parent_index = key.parent.as_ref().zip(parent_table.as_ref());
+        give(&slc_foreign_info {
+            name: slc_bytes::of(spec.name.as_bytes()),
+            child: slc_bytes::of(child_name.as_bytes()),
+            parent: slc_bytes::of(spec.parent.as_bytes()),
+            column_count: columns.len() as u32,
+            columns: columns.as_ptr(),
+            parent_columns: parent_columns.as_ptr(),
+            child_index: index_name(child, key.child.index),
+            parent_index: parent_index.map_or(slc_bytes::EMPTY, |(end, table)| index_name(table, end.index)),
+            on_delete: spec.on_delete.number(),
+            on_update: spec.on_update.number(),
+        });
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_foreign_list(
+    engine: *mut slc_engine,
+    which: u32,
+    table: *const c_char,
+    cb: slc_foreign_cb,
+    ctx: *mut c_void,
+) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || {
+        let catalog = &engine.store().catalog;
+        // SAFETY: the callback has the header's signature.
+        let mut give = |info: &slc_foreign_info| {
+            if let Some(cb) = cb {
+                unsafe { cb(ctx, info) }
+            }
+        };
+        let named = || unsafe { name(table) };
+        match which {
+            SLC_FOREIGN_OF_CHILD => {
+                if let Some(child) = catalog.get(named()?) {
+                    list_child(catalog, &child, None, &mut give);
+                }
+            }
+            SLC_FOREIGN_OF_PARENT => {
+                let parent = named()?;
+                for child in catalog
+                    .children_of(parent)
+                    .iter()
+                    .filter_map(|child| catalog.get(child))
+                {
+                    list_child(catalog, &child, Some(parent), &mut give);
+                }
+            }
+            _ => {
+                for child in catalog.tables() {
+                    list_child(catalog, &child, None, &mut give);
+                }
+            }
+        }
+        Ok(())
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_foreign(table: *mut slc_table) -> u32 {
+    let table = unsafe { slc_table::of(table) };
+    enter_value(&table.engine, 0, || {
+        let keys = table.table.foreign();
+        keys.as_ref().map_or(0, |keys| {
+            u32::from(!keys.references.is_empty()) | u32::from(!keys.referenced.is_empty()) << 1
+        })
+    })
+}
+
+/// What `slc_row_sink *` points to.
+pub struct slc_row_sink<'a>(&'a mut MadeRow);
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_sink_put(
+    sink: *mut slc_row_sink<'_>,
+    pk: slc_bytes,
+    row: slc_bytes,
+    entries: *const slc_entry,
+    count: u32,
+) {
+    // SAFETY: the contract above, and that of the arguments.
+    let (made, entries) = unsafe { (&mut *(*sink).0, array(entries, count)) };
+    made.pk = unsafe { pk.get() }.to_vec();
+    made.row = unsafe { row.get() }.to_vec();
+    let made_entry = |entry: &slc_entry| MadeEntry {
+        index: entry.index,
+        user_key_len: entry.user_key_len,
+        has_null: entry.unique_check == 0,
+        key: unsafe { entry.key.get() }.to_vec(),
+        value: unsafe { entry.value.get() }.to_vec(),
+    };
+    made.entries = entries.iter().map(made_entry).collect();
+}
+
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct slc_row_maker {
+    ctx: *mut c_void,
+    entries: Option<
+        unsafe extern "C" fn(
+            ctx: *mut c_void,
+            table: slc_bytes,
+            pk: slc_bytes,
+            row: slc_bytes,
+            to: *mut slc_row_sink<'_>,
+        ) -> c_int,
+    >,
+    changed: Option<
+        unsafe extern "C" fn(
+            ctx: *mut c_void,
+            table: slc_bytes,
+            foreign: u32,
+            pk: slc_bytes,
+            row: slc_bytes,
+            parent: slc_bytes,
+            parent_pk: slc_bytes,
+            parent_row: slc_bytes,
+            before: *mut slc_row_sink<'_>,
+            after: *mut slc_row_sink<'_>,
+        ) -> c_int,
+    >,
+}
+// SAFETY: the functions are called by the thread that uses the transaction handle.
+unsafe impl Send for slc_row_maker {}
+
+fn made(code: c_int) -> Result<()> {
+    match code {
+        0 => Ok(()),
+        _ => Err(Error::RowNotMade),
+    }
+}
+
+impl RowMaker for slc_row_maker {
+    fn entries(&mut self, of: ChildRow<'_>, to: &mut MadeRow) -> Result<()> {
+        let entries = self.entries.ok_or(Error::RowNotMade)?;
+        let table = slc_bytes::of(of.table.as_bytes());
+        // SAFETY: the header's signature; the bytes and the sink live through the call.
+        made(unsafe {
+            entries(
+                self.ctx,
+                table,
+                slc_bytes::of(of.pk),
+                slc_bytes::of(of.row),
+                &mut slc_row_sink(to),
+            )
+        })
+    }
+    fn changed(
+        &mut self,
+        of: ChildRow<'_>,
+        foreign: u32,
+        value: ReferenceValue<'_>,
+        before: &mut MadeRow,
+        after: &mut MadeRow,
+    ) -> Result<()> {
+        let changed = self.changed.ok_or(Error::RowNotMade)?;
+        let (parent, parent_pk, parent_row) = match value {
+            ReferenceValue::Null => (slc_bytes::EMPTY, slc_bytes::EMPTY, slc_bytes::EMPTY),
+            ReferenceValue::Parent { table, pk, row } => {
+                (slc_bytes::of(table.as_bytes()), slc_bytes::of(pk), slc_bytes::of(row))
+            }
+        };
+        // SAFETY: as above.
+        made(unsafe {
+            changed(
+                self.ctx,
+                slc_bytes::of(of.table.as_bytes()),
+                foreign,
+                slc_bytes::of(of.pk),
+                slc_bytes::of(of.row),
+                parent,
+                parent_pk,
+                parent_row,
+                &mut slc_row_sink(before),
+                &mut slc_row_sink(after),
+            )
+        })
+    }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_set_row_maker(trx: *mut slc_trx, maker: *const slc_row_maker) {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    let maker = unsafe { *maker };
+    enter_value(engine, (), || trx.row_maker = Some(Box::new(maker)));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_foreign_key_checks(trx: *mut slc_trx, on: c_int) {
+    let (_, trx) = unsafe { slc_trx::of(trx) };
+    trx.foreign_key_checks = on != 0;
+}
