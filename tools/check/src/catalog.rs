@@ -9,6 +9,8 @@ pub const SYSTEM_FILE: u32 = 1;
 pub const DELTA_BIT: u32 = 1 << 31;
 const ROOTS_AT: usize = 80;
 const CATALOG_INDEX: u32 = 1;
+/// The version of a definition that has the parts of its keys, and foreign keys.
+const WITH_PARTS: u8 = 4;
 /// Root of the tree of statistics, drawn in `engine/src/table/statistics/stored.rs`; 0: there is
 /// none.
 const STATISTICS_AT: usize = ROOTS_AT + 12;
@@ -21,7 +23,7 @@ pub struct Secondary {
     /// 0: it has no delta tree.
     pub delta_root: u32,
     /// A page of it could not be read: the engine neither reads it nor keeps it up.
-    pub aside: bool,
+    pub quarantined: bool,
 }
 
 pub struct Table {
@@ -102,7 +104,7 @@ fn walk_statistics(store: &Store, root: u32, walked: &mut Walked) {
 
 fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
     let mut b = Reader::new(bytes);
-    let version = b.u8().filter(|version| (1..=3).contains(version))?;
+    let version = b.u8().filter(|version| (1..=WITH_PARTS).contains(version))?;
     let flags = b.u8()?;
     let file = b.u32()?;
     let key_len = b.varint()? as usize;
@@ -120,12 +122,21 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
             index,
             root,
             delta_root,
-            aside: flags & 2 != 0,
+            quarantined: flags & 2 != 0,
         });
     }
     let mut freeing = Vec::new();
     for _ in 0..b.varint()? {
         freeing.push((b.u32()?, b.u32()?));
+    }
+    if version == WITH_PARTS {
+        for _ in 0..=secondary.len() {
+            pass_parts(&mut b)?;
+        }
+        pass_foreign_keys(&mut b)?;
+    }
+    if !b.is_at_end() {
+        return None;
     }
     Some(Table {
         name: name.to_string(),
@@ -138,4 +149,37 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
         secondary,
         freeing,
     })
+}
+
+/// The parts of one index, drawn in `engine/src/table/catalog/key_part.rs`.
+fn pass_parts(b: &mut Reader<'_>) -> Option<()> {
+    const STRING: u8 = 8;
+    const LEVEL: usize = 6;
+    for _ in 0..b.varint()? {
+        b.bytes()?;
+        b.bytes()?;
+        match b.u8()? & STRING {
+            0 => b.u32().map(|_| ())?,
+            _ => {
+                let levels = b.u8()? as usize;
+                b.take(levels * LEVEL).map(|_| ())?;
+            }
+        }
+    }
+    Some(())
+}
+
+fn pass_foreign_keys(b: &mut Reader<'_>) -> Option<()> {
+    const ACTIONS: u8 = 4;
+    for _ in 0..b.varint()? {
+        b.bytes()?;
+        b.bytes()?;
+        for _ in 0..2 {
+            b.u8().filter(|action| *action < ACTIONS)?;
+        }
+        for _ in 0..2 * b.varint()? {
+            b.bytes()?;
+        }
+    }
+    Some(())
 }

@@ -140,14 +140,7 @@ impl Tables {
             children.try_for_each(|(child, layout)| self.catalog.put(mtr, &child.name(), layout))
         })?;
         self.catalog.renamed(from, to);
-        {
-            let mut foreign = self.catalog.foreign.write();
-            foreign.forget_alter(from);
-            foreign.forget_alter(mode.replaces.unwrap_or(to));
-            if mode.kind == RenameKind::Aside {
-                foreign.note_moved(from, to);
-            }
-        }
+        let replaced = note_alter(&self.catalog, from, to, mode);
         for (child, layout) in followers {
             child.publish(layout);
         }
@@ -155,7 +148,7 @@ impl Tables {
             let _gate = table.gate.write();
             table.publish(layout);
         }
-        bind(&self.catalog, &[from, to, mode.replaces.unwrap_or(to)]);
+        bind(&self.catalog, &[from, to, replaced.as_deref().unwrap_or(to)]);
         Ok(())
     }
 
@@ -392,6 +385,20 @@ pub struct RenameMode<'a> {
     pub replaces: Option<&'a str>,
     /// Children that wait for the table need not fit.
     pub unchecked: bool,
+}
+
+/// Notes which tables an ALTER TABLE has moved. Returns the name now of the table that this one has
+/// replaced.
+fn note_alter(catalog: &Catalog, from: &str, to: &str, mode: &RenameMode<'_>) -> Option<String> {
+    let mut foreign = catalog.foreign.write();
+    let old_name = mode.replaces.unwrap_or(to);
+    let replaced = foreign.moved_to(old_name).map(str::to_string);
+    foreign.forget_alter(from);
+    foreign.forget_alter(old_name);
+    if mode.kind == RenameKind::Aside {
+        foreign.note_moved(from, to);
+    }
+    replaced
 }
 
 /// The number of an index, with what it says of its tree.
