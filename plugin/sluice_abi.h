@@ -48,7 +48,8 @@ enum {
   SLC_FOREIGN_DEPTH = 24, /* a cascade is too deep */
   SLC_FOREIGN_DEFINITION = 25, /* text says why a foreign key cannot be made */
   SLC_FOREIGN_NAME_TAKEN = 26,
-  SLC_ROW_NOT_MADE = 27   /* a callback of slc_row_maker failed, and has said why */
+  SLC_ROW_NOT_MADE = 27,  /* a callback of slc_row_maker failed, and has said why */
+  SLC_ONLINE_ALTER_FULL = 28 /* rows change faster than an online ALTER TABLE can follow */
 };
 
 typedef struct slc_engine slc_engine;

@@ -37,6 +37,7 @@ pub const SLC_FOREIGN_DEPTH: slc_err = 24;
 pub const SLC_FOREIGN_DEFINITION: slc_err = 25;
 pub const SLC_FOREIGN_NAME_TAKEN: slc_err = 26;
 pub const SLC_ROW_NOT_MADE: slc_err = 27;
+pub const SLC_ONLINE_ALTER_FULL: slc_err = 28;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

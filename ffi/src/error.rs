@@ -64,6 +64,7 @@ pub fn code(error: &Error) -> slc_err {
         Error::ForeignDefinition(_) => SLC_FOREIGN_DEFINITION,
         Error::ForeignNameTaken(_) => SLC_FOREIGN_NAME_TAKEN,
         Error::RowNotMade => SLC_ROW_NOT_MADE,
+        Error::OnlineAlterFull(_) => SLC_ONLINE_ALTER_FULL,
     }
 }
 

@@ -93,6 +93,9 @@ pub enum Error {
     /// The table is the parent of another one, and must stay.
     #[error("foreign key {} of table {} refers to the table", .0.constraint, .0.child)]
     TableIsReferenced(Box<ForeignFault>),
+    /// Rows are changed faster than an ALTER TABLE that lets writers go on can follow.
+    #[error("too many rows of table {0} were changed while it was altered; raise online_alter_log_max_size, or alter it when fewer rows change")]
+    OnlineAlterFull(String),
     /// The session's row maker failed, and has said why.
     #[error("a row of a cascade could not be made")]
     RowNotMade,

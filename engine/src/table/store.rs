@@ -8,6 +8,7 @@ use crate::pool::Pool;
 use crate::redo::Redo;
 use crate::table::bulk::free_trees::TreeFreer;
 use crate::table::bulk::index_build::IndexBuilder;
+use crate::table::bulk::online::OnlineAlter;
 use crate::table::bulk::table_load::TableLoader;
 use crate::table::catalog::damage_log::{DamageLog, Tell};
 use crate::table::catalog::ddl::Tables;
@@ -178,6 +179,10 @@ impl Store {
     /// Keeps the statistics of all tables.
     pub fn statistics_keeper(&self) -> &StatisticsKeeper {
         &self.statistics_keeper
+    }
+    /// Begins an ALTER TABLE that lets writers go on: [`OnlineAlter`].
+    pub fn begin_online(&self, table: &Arc<Table>, base: &mut Trx, bytes_max: u64) -> Result<OnlineAlter> {
+        OnlineAlter::begin(&self.reader, table, base, bytes_max)
     }
     /// A cursor for any index of the table.
     pub fn cursor(&self, table: Arc<Table>) -> Cursor {

@@ -19,6 +19,7 @@ mod auto_increment;
 mod crash;
 mod damage;
 mod ddl_crash;
+mod online_alter;
 mod open_files_limit;
 mod released_row_locks;
 mod load_rollback_and_ddl;

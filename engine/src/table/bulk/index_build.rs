@@ -7,12 +7,12 @@
 //!
 //! Takes the DDL mutex to begin. No latch is held between calls. Called by the engine and by the C
 //! ABI.
-use crate::base::Result;
+use crate::base::{Error, Result};
 use crate::btree::extents::ExtentList;
-use crate::btree::Tree;
-use crate::change::DELTA_BIT;
+use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::change::{self, DELTA_BIT};
 use crate::index::Index;
-use crate::pool::Pool;
+use crate::pool::{Mtr, Pool};
 use crate::redo::Redo;
 use crate::table::bulk::fill::{fill_past_pool, fill_small, in_order, sort_entry, Push};
 use crate::table::bulk::free_trees::TreeFreer;
@@ -21,7 +21,7 @@ use crate::table::catalog::ddl::{number, Tables};
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::layout::IndexSpec;
 use crate::table::catalog::table::Table;
-use crate::table::row::entry::NewEntry;
+use crate::table::row::entry::{decode_entry, NewEntry};
 use crate::txn::Trx;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -47,6 +47,8 @@ pub struct IndexBuild {
     value: Vec<u8>,
     pk_fixed_len: usize,
     finished: bool,
+    /// Values of a unique index that were put after `finish`: (key, length of the value in it).
+    unproven: Vec<(Vec<u8>, usize)>,
 }
 
 impl IndexBuilder {
@@ -93,6 +95,7 @@ impl IndexBuilder {
             value: Vec::new(),
             pk_fixed_len,
             finished: false,
+            unproven: Vec::new(),
         })
     }
 }
@@ -140,6 +143,80 @@ impl IndexBuild {
             self.table.append_hint.begin_load();
         }
         self.finished = true;
+        Ok(())
+    }
+
+    /// After `finish`, for a row that was changed meanwhile: the entry that it has now. Arguments as
+    /// in `add`. A value that two rows have is found by `prove_unique`.
+    pub fn put(&mut self, key: &[u8], user_key_len: usize, unique_check: bool, raw: &[u8]) -> Result<()> {
+        assert!(self.finished, "rows are put into a finished build");
+        let new = NewEntry {
+            index: 0,
+            user_key_len,
+            unique_check,
+            key,
+            raw,
+        };
+        let mut value = std::mem::take(&mut self.value);
+        sort_entry(&mut value, &self.index, &new, self.pk_fixed_len, 0)?;
+        let placed = self.edit(key, value.len(), |mtr, at| match at.found {
+            true => at.set_value(mtr, &value),
+            false => at.insert(mtr, key, &value),
+        })?;
+        assert_eq!(placed, Placed::Done, "Grow makes room");
+        self.value = value;
+        if self.index.unique && unique_check {
+            self.unproven.push((key.to_vec(), user_key_len));
+        }
+        Ok(())
+    }
+
+    /// As `put`: the entry that the row had before.
+    pub fn remove(&mut self, key: &[u8]) -> Result<()> {
+        assert!(self.finished, "rows are removed from a finished build");
+        self.edit(key, 0, |mtr, at| {
+            if at.found {
+                at.remove(mtr)?;
+            }
+            Ok(Placed::Done)
+        })?;
+        Ok(())
+    }
+
+    fn edit(
+        &self,
+        key: &[u8],
+        value_len: usize,
+        change: impl FnOnce(&mut Mtr<'_>, &LeafWrite) -> Result<Placed>,
+    ) -> Result<Placed> {
+        let builder = &self.builder;
+        builder.redo.reserve_wait()?;
+        let mut mtr = builder.pool.begin();
+        let intent = Intent::Grow(key.len() + value_len);
+        let at = self.index.tree.leaf_for_write(&mut mtr, key, intent, None)?;
+        let placed = change(&mut mtr, &at);
+        mtr.commit();
+        placed
+    }
+
+    /// After the last put: `Duplicate` names a row whose value another row has.
+    pub fn prove_unique(&mut self) -> Result<()> {
+        for (key, user_key_len) in std::mem::take(&mut self.unproven) {
+            let user_key = &key[..user_key_len];
+            let mut rows = 0;
+            let mut other = None;
+            change::visit_prefix(&self.builder.pool, &self.index, user_key, &mut |found, value| {
+                let pk_len = decode_entry(self.table.layout(), value)?.pk_len;
+                if found.len() == user_key_len + pk_len {
+                    rows += 1;
+                    other = Some(found[user_key_len..].to_vec());
+                }
+                Ok(rows < 2)
+            })?;
+            if let Some(pk) = other.filter(|_| rows > 1) {
+                return Err(Error::Duplicate { index: 0, pk });
+            }
+        }
         Ok(())
     }
 

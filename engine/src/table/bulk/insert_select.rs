@@ -119,7 +119,9 @@ impl TableLoader {
     /// None: the table is not empty, and rows are to be inserted one by one. The statement does not
     /// read the table while it fills it.
     pub fn begin_bulk_insert(self: &Arc<TableLoader>, table: &Arc<Table>) -> Result<Option<BulkInsert>> {
-        if self.bulk_load_min == u64::MAX || table.layout().has_wide() || !self.is_bare(table.layout())? {
+        // A load would not add its keys to those that an ALTER TABLE follows.
+        let refused = self.bulk_load_min == u64::MAX || table.layout().has_wide() || table.is_altered_online();
+        if refused || !self.is_bare(table.layout())? {
             return Ok(None);
         }
         Ok(Some(BulkInsert {

@@ -2,7 +2,8 @@
 //! change it.
 //!
 //! Files, top to bottom: `index_quarantine`, `open`, `ddl`, `damage_log`, `foreign_binding`,
-//! `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`, `layout`, `foreign_names`, `foreign_key`, `key_part`.
+//! `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`, `layout`, `foreign_names`, `foreign_key`, `key_part`,
+//! `touched_keys`.
 pub(crate) mod append_hint;
 pub(crate) mod damage_log;
 pub(crate) mod ddl;
@@ -17,4 +18,5 @@ pub(crate) mod key_part;
 pub(crate) mod layout;
 pub(crate) mod open;
 pub(crate) mod table;
+pub(crate) mod touched_keys;
 pub(crate) mod versions;

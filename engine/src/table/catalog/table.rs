@@ -6,6 +6,7 @@ use crate::base::IndexId;
 use crate::table::catalog::append_hint::AppendHint;
 use crate::table::catalog::foreign_key::ForeignKeys;
 use crate::table::catalog::layout::Layout;
+use crate::table::catalog::touched_keys::TouchedKeys;
 use crate::table::catalog::versions::Layouts;
 use crate::table::statistics::state::{PageCounts, Statistics};
 use parking_lot::RwLock;
@@ -39,6 +40,8 @@ pub struct Table {
     pub(in crate::table) append_hint: AppendHint,
     /// None: the table has no foreign keys, neither as child nor as parent.
     foreign: ArcSwapOption<ForeignKeys>,
+    /// While an ALTER TABLE lets writers go on.
+    touched: ArcSwapOption<TouchedKeys>,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
     /// Trees that stand on the layout's list of trees to be freed, but must not be freed. They are
     /// those of index builds under way, and those that another thread frees.
@@ -63,6 +66,7 @@ impl Table {
             next_row_id: AtomicU64::new(0),
             append_hint: AppendHint::default(),
             foreign: ArcSwapOption::empty(),
+            touched: ArcSwapOption::empty(),
             page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
             building: RankedMutex::default(),
         }
@@ -87,6 +91,27 @@ impl Table {
     }
     pub(in crate::table) fn set_foreign(&self, keys: ForeignKeys) {
         self.foreign.store((!keys.is_empty()).then(|| Arc::new(keys)));
+    }
+    /// The row of `pk` was changed: the mini-transaction has ended, the transaction has not (L2).
+    #[inline]
+    pub(in crate::table) fn touch(&self, pk: &[u8]) {
+        if let Some(keys) = &*self.touched.load() {
+            keys.add(pk);
+        }
+    }
+    /// Row changes add their keys to `keys` from now on. False: another list has them.
+    pub(in crate::table) fn note_touched_keys(&self, keys: &Arc<TouchedKeys>) -> bool {
+        let before = self
+            .touched
+            .compare_and_swap(&None::<Arc<TouchedKeys>>, Some(keys.clone()));
+        before.is_none()
+    }
+    pub(in crate::table) fn forget_touched_keys(&self) {
+        self.touched.store(None);
+    }
+    /// An ALTER TABLE runs that lets writers go on.
+    pub(in crate::table) fn is_altered_online(&self) -> bool {
+        self.touched.load().is_some()
     }
     pub fn name(&self) -> String {
         self.name.lock().clone()

@@ -196,6 +196,7 @@ impl RowWriter {
         // sees that the row does not point at the record.
         let saved = placed.and_then(|_| save_autoinc(change.table, change.layout, &mut mtr));
         trx.note_lsn(mtr.commit());
+        change.table.touch(change.pk);
         change.table.autoinc_is_saved(saved?);
         Ok(())
     }

@@ -91,6 +91,7 @@ impl RowWriter {
         .write(&mut header);
         at.patch_value(&mut mtr, 0, &header);
         trx.note_lsn(mtr.commit());
+        change.table.touch(pk);
         Ok(None)
     }
 }

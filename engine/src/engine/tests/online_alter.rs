@@ -1,0 +1,305 @@
+//! An index that is built while writers go on has an entry for each row, and no others.
+use super::fixture::{seeds, Random, Row, TableFixture};
+use crate::base::{Error, Result};
+use crate::btree::Seek;
+use crate::io::SimDisk;
+use crate::table::{IndexBuild, IndexChange, IndexSpec, LockChoice, OnlineAlter};
+use crate::txn::{Isolation, Trx};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+
+/// Bytes of touched keys that are more than enough.
+const PLENTY: u64 = 1 << 20;
+const KEYS: u64 = 150;
+
+fn spec(unique: bool) -> IndexSpec {
+    IndexSpec {
+        name: "new".into(),
+        unique,
+        ..IndexSpec::default()
+    }
+}
+
+/// Key in the new index, and its length without the clustered key.
+fn entry(pk: &[u8], row: &Row, unique: bool) -> (Vec<u8>, usize) {
+    match unique {
+        true => (row.tag_key(pk), row.tag_key(pk).len() - pk.len()),
+        false => ([&[row.shade, row.group], pk].concat(), 2),
+    }
+}
+
+fn base(rig: &TableFixture, build: &mut IndexBuild, view: &mut Trx, unique: bool) -> Result<()> {
+    let mut cursor = rig.store().cursor(rig.table.clone());
+    cursor.begin(view, 0, LockChoice::default(), false)?;
+    let mut more = cursor.seek(view, Seek::First, &[])?;
+    while more {
+        let found = cursor.found().expect("handed out");
+        let row = Row::decode(found.row);
+        let (key, len) = entry(found.pk, &row, unique);
+        build.add(&key, len, row.tag.is_some(), &[])?;
+        more = cursor.next(view)?;
+    }
+    build.finish(view)
+}
+
+/// One round; the newer view takes the place of the older one. Returns the keys on its list.
+fn round(
+    rig: &TableFixture,
+    online: &OnlineAlter,
+    build: &mut IndexBuild,
+    view: &mut Trx,
+    unique: bool,
+) -> Result<u64> {
+    let mut newer = rig.begin(Isolation::RepeatableRead);
+    let done = online.round(view, &mut newer, &mut |_, pk, was, is| {
+        if let Some(was) = was {
+            build.remove(&entry(pk, &Row::decode(was), unique).0)?;
+        }
+        if let Some(is) = is {
+            let row = Row::decode(is);
+            let (key, len) = entry(pk, &row, unique);
+            build.put(&key, len, row.tag.is_some(), &[])?;
+        }
+        Ok(())
+    })?;
+    let older = std::mem::replace(view, newer);
+    end(rig, older);
+    assert!(done.changed <= done.keys && done.again <= done.keys);
+    Ok(done.keys)
+}
+
+fn end(rig: &TableFixture, mut trx: Trx) {
+    rig.engine.commit(&mut trx, false).expect("a view ends");
+}
+
+fn publish(rig: &TableFixture, build: &IndexBuild) {
+    let change = IndexChange {
+        table: &rig.table,
+        drop: vec![],
+        rename: vec![],
+        add: vec![build],
+        order: vec!["by_group", "by_tag", "new"],
+        change_buffering: None,
+        schema: &[],
+        keys: Default::default(),
+    };
+    rig.store().indexes().alter_indexes(&[change]).expect("published");
+}
+
+/// Rows as they are now.
+fn rows(rig: &TableFixture) -> Vec<(Vec<u8>, Row)> {
+    let mut trx = rig.begin(Isolation::RepeatableRead);
+    let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
+    end(rig, trx);
+    found.into_iter().map(|f| (f.pk, Row::decode(&f.row))).collect()
+}
+
+fn check(rig: &TableFixture, unique: bool) {
+    let mut trx = rig.begin(Isolation::RepeatableRead);
+    let found = rig.scan(&mut trx, 3, false, false, None).expect("scan");
+    end(rig, trx);
+    let keys: Vec<Vec<u8>> = found.into_iter().map(|f| f.key).collect();
+    let rows = rows(rig);
+    let mut meant: Vec<Vec<u8>> = rows.iter().map(|(pk, row)| entry(pk, row, unique).0).collect();
+    meant.sort();
+    assert_eq!(keys, meant, "each row has its entry, and there are no others");
+    assert_eq!(rig.entries_in_tree(3), meant.len() as u64, "no entry is left over");
+}
+
+/// A transaction of a few changes, some taken back. Rows of other writers may be in the way.
+fn write(rig: &TableFixture, random: &mut Random) {
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let mut failed = false;
+    for _ in 0..1 + random.below(4) {
+        let pk = (random.below(KEYS) as u32).to_be_bytes();
+        let savepoint = rig.store().rollbacks().savepoint(&trx);
+        let new = Row {
+            body: vec![7; random.below(40) as usize],
+            ..random.row(60_000)
+        };
+        let lock = Some(crate::txn::LockMode::Exclusive);
+        let done = match rig.get(&mut trx, &pk, lock) {
+            Ok(Some(old)) if random.chance(30) => rig.delete(&mut trx, &pk, &old),
+            Ok(Some(old)) => rig.update(&mut trx, &pk, &old, &new),
+            Ok(None) => rig.insert(&mut trx, &pk, &new),
+            Err(e) => Err(e),
+        };
+        match done {
+            Ok(()) if random.chance(15) => rig.store().rollbacks().rollback_to(&mut trx, savepoint).expect("back"),
+            Ok(()) | Err(Error::Duplicate { .. } | Error::NotFound) => {}
+            Err(Error::Deadlock | Error::LockWaitTimeout) => {
+                failed = true;
+                break;
+            }
+            Err(e) => panic!("{e}"),
+        }
+    }
+    match failed || random.chance(25) {
+        true => rig.engine.rollback(&mut trx).expect("rollback"),
+        false => rig.engine.commit(&mut trx, false).expect("commit"),
+    }
+}
+
+fn filled(seed: u64) -> TableFixture {
+    let rig = TableFixture::create(SimDisk::new(seed));
+    let mut random = Random(seed);
+    (0..60).for_each(|_| write(&rig, &mut random));
+    rig
+}
+
+#[test]
+fn an_index_built_beside_writers_is_complete() {
+    for seed in seeds(6) {
+        let unique = seed % 2 == 0;
+        let rig = filled(seed);
+        let mut build = rig
+            .store()
+            .indexes()
+            .begin_build(&rig.table, &spec(unique))
+            .expect("begin");
+        let mut view = rig.begin(Isolation::RepeatableRead);
+        let online = rig.store().begin_online(&rig.table, &mut view, PLENTY).expect("begin");
+        let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
+        std::thread::scope(|scope| {
+            for writer in 0..3 {
+                let (rig, stop, written) = (&rig, &stop, &written);
+                scope.spawn(move || {
+                    let mut random = Random(seed * 100 + writer);
+                    while !stop.load(Ordering::Relaxed) {
+                        write(rig, &mut random);
+                        written.fetch_add(1, Ordering::Relaxed);
+                    }
+                });
+            }
+            base(&rig, &mut build, &mut view, unique).expect("base");
+            for rounds in 1.. {
+                while written.load(Ordering::Relaxed) < rounds * 20 {
+                    std::thread::yield_now();
+                }
+                round(&rig, &online, &mut build, &mut view, unique).expect("round");
+                rig.purge_all();
+                if rounds == 8 {
+                    break;
+                }
+            }
+            stop.store(true, Ordering::Relaxed);
+        });
+        round(&rig, &online, &mut build, &mut view, unique).expect("the last round");
+        build
+            .prove_unique()
+            .expect("the table's own unique index has the same values");
+        drop(online);
+        publish(&rig, &build);
+        end(&rig, view);
+        check(&rig, unique);
+    }
+}
+
+fn put(rig: &TableFixture, pk: u32, row: &Row) {
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    rig.insert(&mut trx, &pk.to_be_bytes(), row).expect("insert");
+    rig.engine.commit(&mut trx, false).expect("commit");
+}
+fn row(shade: u8, tag: u16) -> Row {
+    Row {
+        group: 1,
+        shade,
+        tag: Some(tag),
+        body: vec![],
+    }
+}
+
+/// The change is made before a round and committed after it.
+#[test]
+fn a_transaction_that_outlasts_rounds_is_followed() {
+    let rig = TableFixture::create(SimDisk::new(1));
+    (0..20).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
+    let mut build = rig
+        .store()
+        .indexes()
+        .begin_build(&rig.table, &spec(false))
+        .expect("begin");
+    let mut view = rig.begin(Isolation::RepeatableRead);
+    let online = rig.store().begin_online(&rig.table, &mut view, PLENTY).expect("begin");
+    base(&rig, &mut build, &mut view, false).expect("base");
+    let (mut commits, mut rolls_back) = (rig.begin(Isolation::ReadCommitted), rig.begin(Isolation::ReadCommitted));
+    let (three, four) = (3u32.to_be_bytes(), 4u32.to_be_bytes());
+    rig.update(&mut commits, &three, &row(1, 3), &row(2, 3))
+        .expect("update");
+    rig.delete(&mut rolls_back, &four, &row(1, 4)).expect("delete");
+    for _ in 0..3 {
+        let keys = round(&rig, &online, &mut build, &mut view, false).expect("round");
+        assert_eq!(keys, 2, "both go from list to list");
+    }
+    rig.engine.commit(&mut commits, false).expect("commit");
+    rig.engine.rollback(&mut rolls_back).expect("rollback");
+    round(&rig, &online, &mut build, &mut view, false).expect("round");
+    assert_eq!(round(&rig, &online, &mut build, &mut view, false), Ok(0));
+    drop(online);
+    publish(&rig, &build);
+    end(&rig, view);
+    check(&rig, false);
+}
+
+#[test]
+fn a_value_that_two_rows_have_at_the_end_is_found() {
+    let rig = TableFixture::create(SimDisk::new(2));
+    (0..4).for_each(|pk| put(&rig, pk, &row(pk as u8, pk as u16)));
+    let unique_by_shade = |pk: &[u8], row: &Row| ([&[row.shade], pk].concat(), 1);
+    for swaps in [true, false] {
+        let mut build = rig
+            .store()
+            .indexes()
+            .begin_build(&rig.table, &spec(true))
+            .expect("begin");
+        let mut view = rig.begin(Isolation::RepeatableRead);
+        let online = rig.store().begin_online(&rig.table, &mut view, PLENTY).expect("begin");
+        for (pk, row) in rows(&rig) {
+            let (key, len) = unique_by_shade(&pk, &row);
+            build.add(&key, len, true, &[]).expect("add");
+        }
+        build.finish(&view).expect("finish");
+        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let (first, second) = (rows(&rig)[0].1.clone(), rows(&rig)[1].1.clone());
+        let with = |old: &Row, shade| Row { shade, ..old.clone() };
+        rig.update(&mut trx, &0u32.to_be_bytes(), &first, &with(&first, second.shade))
+            .expect("update");
+        if swaps {
+            rig.update(&mut trx, &1u32.to_be_bytes(), &second, &with(&second, first.shade))
+                .expect("update");
+        }
+        rig.engine.commit(&mut trx, false).expect("commit");
+        let mut newer = rig.begin(Isolation::RepeatableRead);
+        online
+            .round(&mut view, &mut newer, &mut |_, pk, was, is| {
+                build.remove(&unique_by_shade(pk, &Row::decode(was.expect("was"))).0)?;
+                let (key, len) = unique_by_shade(pk, &Row::decode(is.expect("is")));
+                build.put(&key, len, true, &[])
+            })
+            .expect("round");
+        let proved = build.prove_unique();
+        assert_eq!(proved.is_ok(), swaps, "{proved:?}");
+        drop(online);
+        build.abort().expect("abort");
+        end(&rig, view);
+        end(&rig, newer);
+    }
+}
+
+#[test]
+fn a_list_that_is_full_ends_the_alter_and_no_writer() {
+    let rig = TableFixture::create(SimDisk::new(3));
+    let mut view = rig.begin(Isolation::RepeatableRead);
+    let online = rig.store().begin_online(&rig.table, &mut view, 1).expect("begin");
+    let again = rig
+        .store()
+        .begin_online(&rig.table, &mut rig.begin(Isolation::RepeatableRead), 1);
+    assert!(matches!(again, Err(Error::Unsupported(_))), "one ALTER TABLE at a time");
+    (0..200).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
+    let mut newer = rig.begin(Isolation::RepeatableRead);
+    let full = online.round(&mut view, &mut newer, &mut |_, _, _, _| Ok(()));
+    assert!(matches!(full, Err(Error::OnlineAlterFull(_))), "{full:?}");
+    drop(online);
+    end(&rig, view);
+    end(&rig, newer);
+    put(&rig, 1000, &row(1, 1000));
+}

@@ -1,0 +1,129 @@
+//! [`OnlineAlter`]: an ALTER TABLE that lets writers go on. It follows their changes in rounds, each
+//! of which is the difference of two snapshots.
+//!
+//! **L1** After a round, what is being built holds for every key what the round's view sees. Why:
+//! `docs/decisions/2026-11-28-online-alter.md`.
+//!
+//! Takes no latch for longer than one read of a row. Called by the engine and by the C ABI.
+use crate::base::{Error, Result};
+use crate::index::RowHeader;
+use crate::pool::Pool;
+use crate::table::bulk::fill::kill_poll;
+use crate::table::catalog::table::Table;
+use crate::table::catalog::touched_keys::TouchedKeys;
+use crate::table::scan::cursor::Cursor;
+use crate::table::scan::lock_choice::LockChoice;
+use crate::table::scan::reader::Reader;
+use crate::txn::{ReadView, Trx, TrxSys};
+use std::sync::Arc;
+
+/// Keys of a round between two looks for a KILL.
+const KEYS_PER_POLL: usize = 64;
+
+/// Takes a clustered key, and the row by the older and by the newer view; None: no row.
+pub type EachChange<'a> = &'a mut dyn FnMut(&mut Trx, &[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
+
+/// An ALTER TABLE under way. Its end, or its drop, takes the list of touched keys off the table.
+pub struct OnlineAlter {
+    pool: Arc<Pool>,
+    trx_sys: Arc<TrxSys>,
+    reader: Arc<Reader>,
+    table: Arc<Table>,
+    keys: Arc<TouchedKeys>,
+}
+
+/// What a round found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Round {
+    /// Keys on its list.
+    pub keys: u64,
+    /// Keys whose rows differ in the two views.
+    pub changed: u64,
+    /// Keys that went to the next list, because a transaction that has changed them is active.
+    pub again: u64,
+}
+
+impl OnlineAlter {
+    /// Begins to note touched keys. No transaction may have changes in the table, and none may
+    /// begin one, until `base` has a snapshot, which this call takes. `base`: a transaction at
+    /// REPEATABLE READ without a snapshot. `bytes_max`: memory for keys.
+    pub(in crate::table) fn begin(
+        reader: &Arc<Reader>,
+        table: &Arc<Table>,
+        base: &mut Trx,
+        bytes_max: u64,
+    ) -> Result<OnlineAlter> {
+        reader.pool.check_alive()?;
+        let keys = Arc::new(TouchedKeys::new(bytes_max));
+        if !table.note_touched_keys(&keys) {
+            let what = format!("table {} is being altered already", reader.catalog.shown(table));
+            return Err(Error::Unsupported(what));
+        }
+        reader.trx_sys.visibility.open_view(base);
+        Ok(OnlineAlter {
+            pool: reader.pool.clone(),
+            trx_sys: reader.trx_sys.clone(),
+            reader: reader.clone(),
+            table: table.clone(),
+            keys,
+        })
+    }
+
+    /// One round. `old` has the snapshot of the round before, or the first one; `new` gets one here.
+    /// The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets `new`,
+    /// and the rows that differ. In the last round no other transaction has changes in the table;
+    /// then `again` is 0.
+    pub fn round(&self, old: &mut Trx, new: &mut Trx, each: EachChange<'_>) -> Result<Round> {
+        // In this order: see the proof of L1.
+        let view = self.trx_sys.visibility.open_view(new);
+        let keys = self.keys.take();
+        self.check_not_full()?;
+        let (mut before, mut after) = (self.cursor(), self.cursor());
+        let mut killed = kill_poll(new);
+        let mut done = Round::default();
+        for (i, key) in keys.iter().enumerate() {
+            if i % KEYS_PER_POLL == 0 {
+                killed()?;
+            }
+            done.keys += 1;
+            let had = before.get(old, key, LockChoice::default())?;
+            let has = after.get(new, key, LockChoice::default())?;
+            let row =
+                |is_there: bool, cursor: &Cursor| cursor.found().filter(|_| is_there).map(|found| found.row.to_vec());
+            let (was, is) = (row(had, &before), row(has, &after));
+            if was != is {
+                done.changed += 1;
+                each(new, key, was.as_deref(), is.as_deref())?;
+            }
+            if self.is_changed_since(key, &view)? {
+                done.again += 1;
+                self.keys.add(key);
+            }
+        }
+        self.check_not_full()?;
+        Ok(done)
+    }
+
+    /// The newest version of the row is by a transaction that the view does not see.
+    fn is_changed_since(&self, key: &[u8], view: &ReadView) -> Result<bool> {
+        let leaf = self.table.layout().clustered.tree.get(&self.pool, key)?;
+        Ok(leaf.is_some_and(|leaf| !view.sees(RowHeader::read(leaf.value()).trx)))
+    }
+
+    fn check_not_full(&self) -> Result<()> {
+        match self.keys.is_full() {
+            false => Ok(()),
+            true => Err(Error::OnlineAlterFull(self.reader.catalog.shown(&self.table))),
+        }
+    }
+
+    fn cursor(&self) -> Cursor {
+        Cursor::new(self.reader.clone(), self.table.clone())
+    }
+}
+
+impl Drop for OnlineAlter {
+    fn drop(&mut self) {
+        self.table.forget_touched_keys();
+    }
+}
