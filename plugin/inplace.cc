@@ -110,6 +110,8 @@ bool adds_check(THD *thd, const ColumnChange &change, const TABLE *altered, cons
   for (uint i= 0; i < altered->s->fields; i++)
     if (Virtual_column_info *check= altered->field[i]->check_constraint)
     {
+      if (!change.old_field(i) && change.holds_for_added(check))
+        continue;
       const Field *field= change.old_field(i);
       Virtual_column_info *old= field ? field->check_constraint : nullptr;
       StringBuffer<MAX_FIELD_WIDTH> text, old_text;

@@ -157,6 +157,18 @@ const Field *ColumnChange::old_field(uint column) const
   return column >= m_old.size() || m_old[column] == NEW_COLUMN ? nullptr : m_table->field[m_old[column]];
 }
 
+bool ColumnChange::holds_for_added(Virtual_column_info *check) const
+{
+  std::vector<my_bitmap_map> map(m_altered->s->fields / (8 * sizeof(my_bitmap_map)) + 1);
+  MY_BITMAP used;
+  my_bitmap_init(&used, map.data(), m_altered->s->fields);
+  check->expr->walk(&Item::register_field_in_bitmap, true, &used);
+  for (uint i= 0; i < m_altered->s->fields; i++)
+    if (bitmap_is_set(&used, i) && (m_old.empty() || old_field(i) || !m_altered->field[i]->stored_in_db()))
+      return false;
+  return !check->flags || check->flags == VCOL_FIELD_REF ? check->expr->val_bool() || check->expr->null_value : false;
+}
+
 /* All rows that are there get one value, as it is now. */
 const char *ColumnChange::why_added_column_is_copied(const Field *field) const
 {
