@@ -123,14 +123,13 @@ bool adds_check(THD *thd, const ColumnChange &change, const TABLE *altered, cons
   return adds;
 }
 
-bool changes_unsupported_option(const Alter_inplace_info *info)
+bool changes_option_of_rows(const Alter_inplace_info *info)
 {
   constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
                             HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
                             HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
                             HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE;
-  return ((info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS)) ||
-         unsupported_engine_option(info->create_info->option_struct);
+  return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
 /* slc_index_change with the memory that it points into. The engine compares names byte for byte.
@@ -188,7 +187,9 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "rows are stored by the primary key";
   if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES))
     return "the kind of change";
-  if (changes_unsupported_option(info))
+  if (const char *option= unsupported_engine_option(info->create_info->option_struct))
+    return option;
+  if (changes_option_of_rows(info))
     return "the table's options";
   if (adds_check(thd, change, altered, info))
     return "rows have to be checked against a new CHECK";
@@ -211,7 +212,10 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info);
   if (info->unsupported_reason)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
-  return info->handler_flags & INDEX_ADD ? HA_ALTER_INPLACE_NOCOPY_LOCK : HA_ALTER_INPLACE_INSTANT;
+  if (!(info->handler_flags & INDEX_ADD))
+    return HA_ALTER_INPLACE_INSTANT;
+  info->unsupported_reason= "an index is built";
+  return HA_ALTER_INPLACE_NOCOPY_LOCK;
 }
 
 bool ha_sluice::can_convert_nocopy(const Field &field, const Column_definition &type) const { return grows_into(field, type); }

@@ -199,28 +199,26 @@ const char *ColumnChange::why_column_is_copied(const Field *old, const Field *fi
                                                                      : "a column's type does not fit the values that rows have";
 }
 
+/* Of VARCHARs and BLOBs the length may be another one: no value of theirs is filled up to it. */
 bool ColumnChange::is_same_column(const Column &old, const Column &column) const
 {
   return m_old[column.field] == old.field && old.kind == column.kind && old.charset == column.charset &&
-         (old.is_fixed() || old.kind == Kind::CHARS ? old.length == column.length
-                                                    : length_bytes_for(old.length) == length_bytes_for(column.length));
+         (old.kind >= Kind::VARCHARS || old.length == column.length);
 }
 
-/* Of BLOBs a key has only the beginning, and their length is not in it. */
 bool ColumnChange::is_same_part(const KeyPart &old, const KeyPart &part) const
 {
-  const bool is_blob= old.column.kind == Kind::BLOBS && part.column.kind == Kind::BLOBS;
-  const bool same_column= is_blob ? m_old[part.column.field] == old.column.field && old.column.charset == part.column.charset
-                                  : is_same_column(old.column, part.column);
-  return same_column && old.nullable == part.nullable && old.descending == part.descending && old.decodable == part.decodable &&
-         old.prefix_chars == part.prefix_chars &&
+  return is_same_column(old.column, part.column) && old.nullable == part.nullable && old.descending == part.descending &&
+         old.decodable == part.decodable && old.prefix_chars == part.prefix_chars &&
          ((old.column.kind == Kind::VARCHARS && !old.prefix_chars) || old.length == part.length);
 }
 
 bool ColumnChange::is_same_key(const KeyLayout &old, const KeyLayout &key) const
 {
   const auto part= [this](const KeyPart &a, const KeyPart &b) { return is_same_part(a, b); };
-  const auto column= [this](const Column &a, const Column &b) { return is_same_column(a, b); };
+  const auto column= [this](const Column &a, const Column &b) {
+    return is_same_column(a, b) && length_bytes_for(a.length) == length_bytes_for(b.length);
+  };
   return old.unique == key.unique && std::equal(old.parts.begin(), old.parts.end(), key.parts.begin(), key.parts.end(), part) &&
          std::equal(old.raw.begin(), old.raw.end(), key.raw.begin(), key.raw.end(), column);
 }
