@@ -68,11 +68,10 @@ public:
   std::vector<slc_build *> builds;      // in their order
 };
 
-/* Rows stay as they are: every column must be at its place in the record and of the same form. */
-bool same_layout(const TABLE *table, const TABLE *altered)
+/* Every column is at its place in the record and of the same form. */
+bool same_columns(const TABLE *table, const TABLE *altered)
 {
-  if (table->s->fields != altered->s->fields || table->s->null_bytes != altered->s->null_bytes ||
-      table->s->primary_key != altered->s->primary_key)
+  if (table->s->fields != altered->s->fields || table->s->null_bytes != altered->s->null_bytes)
     return false;
   for (uint i= 0; i < table->s->fields; i++)
   {
@@ -186,7 +185,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX))
     return "rows are stored by the primary key";
   if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES))
-    return "the kind of change";
+    return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
+                                                                   : "the kind of change";
   if (const char *option= unsupported_engine_option(info->create_info->option_struct))
     return option;
   if (changes_option_of_rows(info))
@@ -197,7 +197,7 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "an index on a virtual column";
   if (change.changes_columns())
     return change.why_copied();
-  return same_layout(table, altered) ? nullptr : "the form of rows";
+  return same_columns(table, altered) && table->s->primary_key == altered->s->primary_key ? nullptr : "the form of rows";
 }
 
 /* The row that has the key twice, for the server's message. */
@@ -230,11 +230,9 @@ Compare_keys ha_sluice::compare_key_parts(const Field &field, const Column_defin
 
 /* Of two tables with the same keys, which the server has in different order, another UNIQUE key may
    serve as the primary one: then rows are kept by another key. */
-static bool same_primary_key(THD *thd, const TABLE *table)
+static bool same_primary_key(THD *thd, const TABLE *table, const TABLE *other)
 {
-  const TABLE_LIST *first= thd->lex->query_tables;
-  const TABLE *other= first ? first->table : nullptr;
-  if (!other || table->s->primary_key == MAX_KEY || other->s->primary_key == MAX_KEY)
+  if (table->s->primary_key == MAX_KEY || other->s->primary_key == MAX_KEY)
     return true;                        // the server compares the keys themselves
   const LEX_CSTRING &name= table->key_info[table->s->primary_key].name;
   const LEX_CSTRING &other_name= other->key_info[other->s->primary_key].name;
@@ -248,12 +246,15 @@ static bool same_primary_key(THD *thd, const TABLE *table)
 
 /* Whether rows of this table would be right under that definition. EXCHANGE PARTITION and CONVERT
    TABLE ask this of the table that is not partitioned, with the options of the partitioned one,
-   which comes first in the statement. */
+   which comes first in the statement. The server does not see that a column is generated in one of
+   them. */
 bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
 {
+  const TABLE_LIST *first= ha_thd()->lex->query_tables;
+  const TABLE *other= first ? first->table : nullptr;
   const bool other_rows= table_changes != IS_EQUAL_YES ||
                          (info->used_fields & (HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE)) ||
-                         !same_primary_key(ha_thd(), table);
+                         (other && (!same_primary_key(ha_thd(), table, other) || !same_columns(table, other)));
   return other_rows ? COMPATIBLE_DATA_NO : COMPATIBLE_DATA_YES;
 }
 
