@@ -115,12 +115,12 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
     names.push_back(def.name);
     old_names.push_back(slc_table_index_name(m_share->table(), i));
   }
-  if (const int error= feed_builds(trx, cursor, *m_codec, indexes, builds))
+  if (const int error= feed_builds(trx, cursor, *m_codec, table->record[0], indexes, builds))
     return error;
   for (slc_build *build : builds)
     if (const slc_err error= slc_index_build_finish(build, trx))
       return error == SLC_DUPLICATE ? HA_ERR_FOUND_DUPP_UNIQUE : fail(error);
-  const std::string schema= schema_of(table);
+  const std::string schema= schema_of(table, m_codec->history());
   slc_index_change change{};
   change.table= m_share->table();
   change.drop= old_names.data();

@@ -65,12 +65,11 @@ Column column_of(const TABLE *table, const Field *field)
   return column;
 }
 
-uint length_bytes_for(uint32 length_max) { return length_max < 256 ? 1 : 2; }
-
 std::unique_ptr<Codec> Codec::build(TABLE *table) { return std::unique_ptr<Codec>(new Codec(table)); }
 
 Codec::Codec(TABLE *table) : m_table(table), m_primary(table->s->primary_key)
 {
+  set_history(std::make_shared<const RowHistory>());
   const uint columns= table->s->fields;
   m_null_bytes= table->s->null_bytes;
   m_stored_map.resize(columns / (8 * sizeof(my_bitmap_map)) + 2);
@@ -210,7 +209,6 @@ void Codec::build_raw(uint index)
 
 void Codec::build_row()
 {
-  constexpr uint32 FIXED_NULLABLE_MAX= 8;  // longer ones take no room while NULL
   std::vector<bool> keyed(m_table->s->fields);
   for (const KeyedColumn &column : m_keyed)
     keyed[column.part->column.field]= true;
@@ -228,7 +226,7 @@ void Codec::build_row()
       m_blobs.push_back(column);
       continue;
     }
-    if (!column.is_fixed() || (column.null_bit && column.length > FIXED_NULLABLE_MAX))
+    if (is_sized(column.kind, column.null_bit != 0, column.length))
     {
       m_sized.push_back(column);
       m_sized_max+= column.length + length_bytes_for(column.length);

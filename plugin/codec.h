@@ -12,10 +12,11 @@
                 of the index and of the primary key that their image cannot give back (strings under
                 a collation, floats), each only if not NULL: fixed ones as in the record, CHAR and
                 VARCHAR as length (u8, or u16 if longer than 255) + bytes.
-   Row          u16 format version | the record's null bytes | fixed columns | CHAR without pad,
-                VARCHAR, rarely set wide columns: length + bytes (nothing when NULL) | BLOBs: length
-                as in the record + bytes. Columns that a clustered key image of fixed offsets gives
-                back are not stored again; VIRTUAL columns are not stored.
+   Row          u16 number of the row's definition (row_history.h; 1 = as the table was made) | the
+                record's null bytes | fixed columns | CHAR without pad, VARCHAR, rarely set wide
+                columns: length + bytes (nothing when NULL) | BLOBs: length as in the record +
+                bytes. Columns that a clustered key image of fixed offsets gives back are not stored
+                again; VIRTUAL columns are not stored.
 
    All reading and writing of records is by offset from the record's start, so that any of the
    server's record buffers will do. Called by: the handler files, ddl, inplace, statistics. */
@@ -23,29 +24,16 @@
 #define SLUICE_CODEC_H
 #include "compat.h"
 #include "buffer.h"
+#include "row_history.h"
 #include "sluice_abi.h"
 #include "string_image.h"
+#include <map>
 #include <memory>
 #include <vector>
 
 namespace sluice {
 
-constexpr uint16 ROW_VERSION= 1;
 constexpr uint HIDDEN_KEY_LENGTH= 6;
-
-enum class Kind : uchar
-{
-  /* Little-endian in the record, any of 1..8 bytes; also dates, ENUM, SET, YEAR. */
-  UNSIGNED,
-  SIGNED,
-  /* Sorts as it is: decimals, temporal types, BINARY, BIT, INET6, UUID. */
-  BYTES,
-  /* Field::sort_string knows; not decodable: floats, old temporal types. */
-  SORTED,
-  CHARS,                                // CHAR
-  VARCHARS,                             // VARCHAR
-  BLOBS                                 // TEXT, BLOB, GEOMETRY: always a prefix
-};
 
 /* Where a column lives in a record. */
 struct Column
@@ -100,9 +88,13 @@ struct KeyedColumn
   const KeyPart *part;
 };
 
+struct OldRowPlan;
+
 /* Which steps give a record the columns of one read_set. */
 struct DecodePlan
 {
+  DecodePlan();
+  ~DecodePlan();
   struct Copy { uint32 from, to, length; };
   struct NullBits { uint32 offset; uchar mask, bits; };
   std::vector<my_bitmap_map> read_set;
@@ -112,6 +104,14 @@ struct DecodePlan
   std::vector<KeyedColumn> keyed;
   /* Of generated columns that are not read, as the default record has them. */
   std::vector<NullBits> unread_nulls;
+  /* The same of rows of other definitions, by number; each made when the first such row is read. */
+  mutable std::map<uint16, std::unique_ptr<OldRowPlan>> of_old_rows;
+
+  bool reads(uint field) const
+  {
+    constexpr uint BITS= 8 * sizeof(my_bitmap_map);
+    return read_set[field / BITS] >> field % BITS & 1;
+  }
 };
 
 /* The bytes of one index entry inside a Buffer that may still move. */
@@ -168,12 +168,24 @@ public:
   /* Columns that are in the row or come back from the clustered key. */
   const MY_BITMAP *stored() const { return &m_stored; }
   const std::vector<Column> &blobs() const { return m_blobs; }
+  /* The form of each of the table's columns, without numbers. */
+  std::vector<ColumnForm> forms() const;
+  /* Rows are written in the definition that counts, and read in each that there was. The columns of
+     the former are the table's. */
+  void set_history(std::shared_ptr<const RowHistory> history);
+  const RowHistory &history() const { return *m_history; }
+  /* The number of the row's definition, if there is none of that number; else 0. */
+  uint16 unknown_definition(slc_bytes row) const;
   const std::vector<uint16> &indexed_virtual_columns() const { return m_indexed_virtual; }
 
   Codec(const Codec &)= delete;
   ~Codec();
 
 private:
+  static void put_unread_nulls(const DecodePlan *plan, uchar *record);
+  bool get_old_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const;
+  const OldRowPlan *old_row_plan(const DecodePlan *plan, uint16 number) const;
+  std::unique_ptr<OldRowPlan> make_old_row_plan(const DecodePlan *plan, const RowDefinition &from) const;
   static void get_clustered(uchar *record, slc_bytes clustered, const std::vector<KeyedColumn> &columns);
   explicit Codec(TABLE *table);
   void build_key(uint index);
@@ -190,6 +202,8 @@ private:
   std::vector<uint> m_engine_indexes;   // by the server's
   std::vector<uint> m_server_indexes;   // by the engine's
   std::vector<KeyedColumn> m_keyed;     // columns that the clustered key gives back
+  std::shared_ptr<const RowHistory> m_history;
+  uint16 m_row_definition;              // number of the one that rows are written in
   uint32 m_null_bytes;
   std::vector<DecodePlan::Copy> m_fixed; // from = offset in the row
   std::vector<std::pair<Column, uint32>> m_fixed_columns; // with the offset in the row

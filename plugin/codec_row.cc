@@ -4,51 +4,13 @@
    walk that stops at the last wanted one. Every length that comes from a row is checked against the
    row's end. */
 #include "codec.h"
+#include "column_value.h"
 
 namespace sluice {
 
 namespace {
 
 constexpr size_t PLANS_MAX= 64;
-
-inline uint32 load_length(const uchar *from, uint bytes)
-{
-  switch (bytes)
-  {
-  case 1: return *from;
-  case 2: return uint2korr(from);
-  case 3: return uint3korr(from);
-  default: return uint4korr(from);
-  }
-}
-
-inline void put_sized(const Column &column, uchar *record, const uchar *from, size_t length)
-{
-  uchar *to= record + column.offset;
-  if (column.kind == Kind::VARCHARS)
-  {
-    *to++= static_cast<uchar>(length);
-    if (column.length_bytes == 2)
-      *to++= static_cast<uchar>(length >> 8);
-  }
-  memcpy(to, from, length);
-  if (column.kind != Kind::CHARS)
-    return;
-  if (column.charset->mbminlen == 1)
-    memset(to + length, ' ', column.length - length);
-  else
-    column.charset->fill(reinterpret_cast<char *>(to) + length, column.length - length, ' ');
-}
-
-/* The value of a NULL, as Field::reset() leaves it: the server compares it when it checks whether a
-   row has changed. */
-inline void put_nothing(const Column &column, uchar *record)
-{
-  if (column.is_fixed())
-    memset(record + column.offset, 0, column.length);
-  else
-    put_sized(column, record, record, 0);
-}
 
 } // namespace
 
@@ -59,7 +21,7 @@ void Codec::put_row(Buffer &to, const uchar *record) const
     if (!column.is_null(record))
       size+= column.length_bytes + column.value(record).len;
   uchar *at= to.reserve(size);
-  int2store(at, ROW_VERSION);
+  int2store(at, m_row_definition);
   copy_few(at + 2, record, m_null_bytes);
   at+= 2 + m_null_bytes;
   for (const DecodePlan::Copy &copy : m_fixed)
@@ -163,9 +125,9 @@ const DecodePlan *Codec::plan(const MY_BITMAP *read_set)
 
 bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const
 {
-  if (unlikely(row.len < m_fixed_end || uint2korr(row.ptr) != ROW_VERSION ||
+  if (unlikely(row.len < m_fixed_end || uint2korr(row.ptr) != m_row_definition ||
                (m_clustered_fixed && clustered.len != m_clustered_fixed)))
-    return false;
+    return get_old_row(plan, record, clustered, row);
   copy_few(record, row.ptr + 2, m_null_bytes);
   get_clustered(record, clustered, plan->keyed);
   for (const DecodePlan::Copy &copy : plan->fixed)
@@ -214,11 +176,16 @@ bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, 
     }
     at= data + length;
   }
-  /* CHECKSUM TABLE takes all these bits in, whether it reads the column or not. They are as in
-     InnoDB's records. */
+  put_unread_nulls(plan, record);
+  return true;
+}
+
+/* CHECKSUM TABLE takes all these bits in, whether it reads the column or not. They are as in
+   InnoDB's records. */
+void Codec::put_unread_nulls(const DecodePlan *plan, uchar *record)
+{
   for (const DecodePlan::NullBits &nulls : plan->unread_nulls)
     record[nulls.offset]= static_cast<uchar>((record[nulls.offset] & ~nulls.mask) | nulls.bits);
-  return true;
 }
 
 } // namespace sluice

@@ -22,8 +22,7 @@ static std::string definition_line(const LEX_CUSTRING &definition)
   return line + "\n";
 }
 
-/* The part of the note after the definition. */
-static std::string versions_text(const TABLE *form)
+static bool has_counted_spaces(const TABLE *form)
 {
   bool counts_spaces= false;
   for (uint i= 0; i < form->s->keys; i++)
@@ -32,12 +31,15 @@ static std::string versions_text(const TABLE *form)
       const Field *field= form->field[form->key_info[i].key_part[part].fieldnr - 1];
       counts_spaces|= dynamic_cast<const Field_string *>(field) && StringImage::counts_spaces(field->charset());
     }
-  return "row " + std::to_string(ROW_VERSION) + (counts_spaces ? "\nspaces 1\n" : "\n");
+  return counts_spaces;
 }
 
-std::string sluice::schema_of(const TABLE *form)
+std::string sluice::schema_of(const TABLE *form, const RowHistory &history)
 {
-  std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + versions_text(form);
+  std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + "row " + std::to_string(history.current()) + "\n";
+  if (has_counted_spaces(form))
+    text+= "spaces 1\n";
+  history.print(text);
   for (uint i= 0; i < form->s->keys; i++)
   {
     const KEY &key= form->key_info[i];
@@ -58,9 +60,11 @@ std::string sluice::schema_of(const TABLE *form)
 
 bool sluice::schema_has_images_of(slc_bytes schema, const TABLE *form)
 {
-  const std::string text(reinterpret_cast<const char *>(schema.ptr), schema.len), wanted= versions_text(form);
+  static const std::string SPACES= "\nspaces 1\n";
+  const std::string text(reinterpret_cast<const char *>(schema.ptr), schema.len);
   const size_t row= text.find("\nrow ");
-  return wanted.find("spaces") == std::string::npos || (row != std::string::npos && !text.compare(row + 1, wanted.size(), wanted));
+  return !has_counted_spaces(form) ||
+         (row != std::string::npos && !text.compare(text.find('\n', row + 1), SPACES.size(), SPACES));
 }
 
 bool sluice::schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition)
@@ -277,5 +281,10 @@ int ha_sluice::truncate()
     error= open_error;
   if (m_share->table())
     m_cursor= slc_cursor_new(m_share->table());
+  if (!error && !m_codec->history().is_empty())
+  {
+    const std::string schema= schema_of(table, m_codec->history().without_past());
+    error= slc_table_set_schema(engine, table_name.c_str(), {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()});
+  }
   return fail(error);
 }

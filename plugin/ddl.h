@@ -3,6 +3,7 @@
 #ifndef SLUICE_DDL_H
 #define SLUICE_DDL_H
 #include "compat.h"
+#include "row_history.h"
 #include "sluice_abi.h"
 #include <string>
 #include <vector>
@@ -18,12 +19,13 @@ struct Definition
   std::string schema;
 };
 
-/* The plugin's note that the engine keeps with a table. It has the row format's version, and the
-   server's number of the definition (a UUID; each CREATE and ALTER makes a new one). For each key
-   it has the collations of its parts: a later server compares whether it would make the same
+/* The plugin's note that the engine keeps with a table. It has the server's number of the
+   definition (a UUID; each CREATE and ALTER makes a new one), and the definitions of rows. For each
+   key it has the collations of its parts: a later server compares whether it would make the same
    images. Text: "sluice 1", "definition HEX", "row N", "spaces 1" if a key has a CHAR whose image
-   counts its spaces, then a line for each key: "key NAME COLUMN:COLLATION_ID[:desc] ...". */
-std::string schema_of(const TABLE *form);
+   counts its spaces, the other lines of row_history.h, then a line for each key:
+   "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+std::string schema_of(const TABLE *form, const RowHistory &history= RowHistory());
 /* Whether the images in the table are those that this version makes: a version before this one
    counted no spaces of a CHAR. */
 bool schema_has_images_of(slc_bytes schema, const TABLE *form);

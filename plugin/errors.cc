@@ -99,9 +99,12 @@ const char *error_text(int error)
   return last_text;
 }
 
-int bad_row(const char *object)
+int bad_row(const char *object, uint definition)
 {
-  snprintf(last_text, sizeof last_text, "a stored row or index entry does not have the form of the table's definition");
+  if (definition)
+    snprintf(last_text, sizeof last_text, "a stored row is of definition %u, which the table's list of row definitions does not have", definition);
+  else
+    snprintf(last_text, sizeof last_text, "a stored row or index entry does not have the form of the table's definition");
   sql_print_error(SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);
   return SLUICE_ERR_BAD_ROW;
 }

@@ -25,8 +25,9 @@ enum
 int server_error(slc_err error, THD *thd, const char *object);
 /* The text of one of our own codes, from the last server_error() of this thread. */
 const char *error_text(int error);
-/* An entry or a row whose bytes are not of the table's form. */
-int bad_row(const char *object);
+/* An entry or a row whose bytes are not of the table's form. `definition`: the number of the row's
+   definition, if the table has none of that number, else 0. */
+int bad_row(const char *object, uint definition= 0);
 
 } // namespace sluice
 #endif

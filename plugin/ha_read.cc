@@ -217,7 +217,7 @@ const DecodePlan *ha_sluice::plan()
 int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
 {
   if (unlikely(!m_codec->get_row(plan(), record, clustered, row)))
-    return bad_row(name());
+    return bad_row(name(), m_codec->unknown_definition(row));
   m_scan.record= record;
   m_scan.row_bytes= row;
   return 0;

@@ -3,6 +3,7 @@
 #include "ddl.h"
 #include "engine.h"
 #include "errors.h"
+#include "instant_alter.h"
 #include "settings.h"
 #include "table_options.h"
 #include "table_path.h"
@@ -199,6 +200,12 @@ int ha_sluice::open(const char *name, int, uint)
     sql_print_error(SLUICE_ENGINE_NAME ": table %s: %s", shown_table(name).c_str(), WHY);
     tell_who_asks(ha_thd(), WHY);
     return HA_ERR_TABLE_NEEDS_UPGRADE;
+  }
+  if (!use_history(*m_codec, table, m_share->history()))
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": table %s: the definition of rows in the engine's catalog cannot be read, or is not that of the .frm file",
+                    shown_table(name).c_str());
+    return HA_ERR_TABLE_DEF_CHANGED;
   }
   cut_extended_keys(table);
   m_share->describe_keys(table->s, *m_codec);

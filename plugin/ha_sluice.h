@@ -124,6 +124,9 @@ public:
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *info, bool commit) override;
   bool check_if_incompatible_data(HA_CREATE_INFO *info, uint changes) override;
+  bool can_convert_nocopy(const Field &field, const Column_definition &type) const override;
+  Compare_keys compare_key_parts(const Field &field, const Column_definition &type, const KEY_PART_INFO &part,
+                                 const KEY_PART_INFO &new_part) const override;
 
   static constexpr uint KEY_BYTES_MAX= 3072;
 
@@ -236,7 +239,7 @@ private:
   int duplicate_in_bulk(slc_err error);
 
   /* inplace.cc */
-  int feed_builds(slc_trx *trx, slc_cursor *cursor, const sluice::Codec &codec, const std::vector<uint> &indexes,
+  int feed_builds(slc_trx *trx, slc_cursor *cursor, sluice::Codec &codec, uchar *record, const std::vector<uint> &indexes,
                   const std::vector<slc_build *> &builds);
 
   /* admin.cc */

@@ -2,7 +2,8 @@
 
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
-   checked). Without copying, but with writers kept out: adding secondary indexes. In other cases
+   checked). And what leaves rows as they are, in their old form: adding, dropping, moving and
+   widening columns (instant_alter.h). Without copying, but with writers kept out: adding secondary indexes. In other cases
    the server copies.
 
    An index is added in three steps of the server's.
@@ -25,6 +26,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
+#include "instant_alter.h"
 #include "settings.h"
 #include "table_options.h"
 #include <algorithm>
@@ -45,9 +47,12 @@ namespace {
 class InplaceContext : public inplace_alter_handler_ctx
 {
 public:
-  InplaceContext(ha_sluice *handler_arg, const TABLE *old_arg, const Codec &old_codec_arg, TABLE *altered)
+  InplaceContext(ha_sluice *handler_arg, const TABLE *old_arg, const Codec &old_codec_arg, TABLE *altered,
+                 const Alter_inplace_info *info)
     : old(old_arg), old_codec(old_codec_arg), handler(handler_arg), codec(Codec::build(altered))
-  {}
+  {
+    codec->set_history(ColumnChange(old, old_codec, altered, *codec, info).history());
+  }
   ~InplaceContext() override { abort_builds(); }
   void abort_builds()
   {
@@ -63,11 +68,10 @@ public:
   std::vector<slc_build *> builds;      // in their order
 };
 
-/* Rows stay as they are: every column must be at its place in the record and of the same form. */
-bool same_layout(const TABLE *table, const TABLE *altered)
+/* Every column is at its place in the record and of the same form. */
+bool same_columns(const TABLE *table, const TABLE *altered)
 {
-  if (table->s->fields != altered->s->fields || table->s->null_bytes != altered->s->null_bytes ||
-      table->s->primary_key != altered->s->primary_key)
+  if (table->s->fields != altered->s->fields || table->s->null_bytes != altered->s->null_bytes)
     return false;
   for (uint i= 0; i < table->s->fields; i++)
   {
@@ -97,7 +101,7 @@ bool adds_virtual_column(const TABLE *altered, const Alter_inplace_info *info)
 
 /* The server checks rows against constraints that are new to them while it copies, and at no other
    time. */
-bool adds_check(THD *thd, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+bool adds_check(THD *thd, const ColumnChange &change, const TABLE *altered, const Alter_inplace_info *info)
 {
   if (thd_test_options(thd, OPTION_NO_CHECK_CONSTRAINT_CHECKS))
     return false;
@@ -105,7 +109,10 @@ bool adds_check(THD *thd, const TABLE *table, const TABLE *altered, const Alter_
   for (uint i= 0; i < altered->s->fields; i++)
     if (Virtual_column_info *check= altered->field[i]->check_constraint)
     {
-      Virtual_column_info *old= table->field[i]->check_constraint;
+      if (!change.old_field(i) && change.holds_for_added(check))
+        continue;
+      const Field *field= change.old_field(i);
+      Virtual_column_info *old= field ? field->check_constraint : nullptr;
       StringBuffer<MAX_FIELD_WIDTH> text, old_text;
       check->print(&text);
       if (old)
@@ -115,27 +122,13 @@ bool adds_check(THD *thd, const TABLE *table, const TABLE *altered, const Alter_
   return adds;
 }
 
-bool changes_unsupported_option(const Alter_inplace_info *info)
+bool changes_option_of_rows(const Alter_inplace_info *info)
 {
   constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
                             HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
                             HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
                             HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE;
-  return ((info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS)) ||
-         unsupported_engine_option(info->create_info->option_struct);
-}
-
-/* What a key that stays is called afterwards: by its new name, or as the new definition writes the
-   old one. */
-const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplace_info *info)
-{
-  for (const auto &pair : info->rename_keys)
-    if (pair.old_key == key)
-      return pair.new_key->name.str;
-  for (uint i= 0; i < altered->s->keys; i++)
-    if (same_key_name(altered->key_info[i].name, key->name))
-      return altered->key_info[i].name.str;
-  return key->name.str;                 // nothing the server asks for: the engine refuses it
+  return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
 /* slc_index_change with the memory that it points into. The engine compares names byte for byte.
@@ -145,7 +138,7 @@ const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplac
 struct IndexChange
 {
   IndexChange(InplaceContext *context, slc_table *table, const TABLE *altered, const Alter_inplace_info *info)
-    : schema(schema_of(altered))
+    : schema(schema_of(altered, context->codec->history()))
   {
     KEY **const drop_end= info->index_drop_buffer + info->index_drop_count;
     for (uint i= 0; i < context->old_codec.secondary_count(); i++)
@@ -182,6 +175,31 @@ struct IndexChange
   std::vector<const char *> drop, rename, order;
 };
 
+/* Why the server has to copy the table; null: it has not. */
+const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  if (info->ignore)
+    return "IGNORE";
+  if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE | ALTER_COLUMN_NOT_NULLABLE))
+    return "a column's type or NOT NULL does not fit the values that rows have";
+  if (info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX))
+    return "rows are stored by the primary key";
+  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES))
+    return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
+                                                                   : "the kind of change";
+  if (const char *option= unsupported_engine_option(info->create_info->option_struct))
+    return option;
+  if (changes_option_of_rows(info))
+    return "the table's options";
+  if (adds_check(thd, change, altered, info))
+    return "rows have to be checked against a new CHECK";
+  if (info->handler_flags & INDEX_ADD && adds_virtual_column(altered, info))
+    return "an index on a virtual column";
+  if (change.changes_columns())
+    return change.why_copied();
+  return same_columns(table, altered) && table->s->primary_key == altered->s->primary_key ? nullptr : "the form of rows";
+}
+
 /* The row that has the key twice, for the server's message. */
 void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, key, MYF(0)); }
 
@@ -189,21 +207,32 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 
 enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
-  if ((info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD)) || info->ignore ||
-      changes_unsupported_option(info) || !same_layout(table, altered) || adds_check(ha_thd(), table, altered, info))
+  const std::unique_ptr<Codec> codec= Codec::build(altered);
+  const ColumnChange change(table, *m_codec, altered, *codec, info);
+  info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info);
+  if (info->unsupported_reason)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(info->handler_flags & INDEX_ADD))
     return HA_ALTER_INPLACE_INSTANT;
-  return adds_virtual_column(altered, info) ? HA_ALTER_INPLACE_NOT_SUPPORTED : HA_ALTER_INPLACE_NOCOPY_LOCK;
+  info->unsupported_reason= "an index is built";
+  return HA_ALTER_INPLACE_NOCOPY_LOCK;
+}
+
+bool ha_sluice::can_convert_nocopy(const Field &field, const Column_definition &type) const { return grows_into(field, type); }
+
+Compare_keys ha_sluice::compare_key_parts(const Field &field, const Column_definition &type, const KEY_PART_INFO &part,
+                                          const KEY_PART_INFO &new_part) const
+{
+  const Compare_keys result= handler::compare_key_parts(field, type, part, new_part);
+  const bool stays= (type.flags & NOT_NULL_FLAG) == (field.flags & NOT_NULL_FLAG);
+  return result == Compare_keys::NotEqual ? compare_grown_part(field, type, part, new_part) : stays ? result : Compare_keys::NotEqual;
 }
 
 /* Of two tables with the same keys, which the server has in different order, another UNIQUE key may
    serve as the primary one: then rows are kept by another key. */
-static bool same_primary_key(THD *thd, const TABLE *table)
+static bool same_primary_key(THD *thd, const TABLE *table, const TABLE *other)
 {
-  const TABLE_LIST *first= thd->lex->query_tables;
-  const TABLE *other= first ? first->table : nullptr;
-  if (!other || table->s->primary_key == MAX_KEY || other->s->primary_key == MAX_KEY)
+  if (table->s->primary_key == MAX_KEY || other->s->primary_key == MAX_KEY)
     return true;                        // the server compares the keys themselves
   const LEX_CSTRING &name= table->key_info[table->s->primary_key].name;
   const LEX_CSTRING &other_name= other->key_info[other->s->primary_key].name;
@@ -217,12 +246,15 @@ static bool same_primary_key(THD *thd, const TABLE *table)
 
 /* Whether rows of this table would be right under that definition. EXCHANGE PARTITION and CONVERT
    TABLE ask this of the table that is not partitioned, with the options of the partitioned one,
-   which comes first in the statement. */
+   which comes first in the statement. The server does not see that a column is generated in one of
+   them. */
 bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
 {
+  const TABLE_LIST *first= ha_thd()->lex->query_tables;
+  const TABLE *other= first ? first->table : nullptr;
   const bool other_rows= table_changes != IS_EQUAL_YES ||
                          (info->used_fields & (HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE)) ||
-                         !same_primary_key(ha_thd(), table);
+                         (other && (!same_primary_key(ha_thd(), table, other) || !same_columns(table, other)));
   return other_rows ? COMPATIBLE_DATA_NO : COMPATIBLE_DATA_YES;
 }
 
@@ -233,7 +265,7 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     print_error(error, MYF(0));
     return true;
   }
-  std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered));
+  std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered, info));
   for (uint i= 0; i < info->index_add_count; i++)
   {
     const uint index= info->index_add_buffer[i];
@@ -252,13 +284,13 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   return false;
 }
 
-/* Every row's entries to the builds. `trx` reads the newest versions, which are committed ones (see
-   above). */
-int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec, const std::vector<uint> &indexes,
+/* Every row's entries to the builds. The record is one of the codec's table. `trx` reads the newest
+   versions, which are committed ones (see above). */
+int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Codec &codec, uchar *record, const std::vector<uint> &indexes,
                            const std::vector<slc_build *> &builds)
 {
-  uchar *record= table->record[0];
-  const DecodePlan *plan= plan_of_whole_rows();
+  m_plan= nullptr;
+  const DecodePlan *plan= codec.plan(codec.stored());
   slc_err error= slc_cursor_begin(cursor, trx, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
   slc_found found;
   if (!error)
@@ -267,8 +299,8 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec,
   {
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
       return HA_ERR_ABORTED_BY_USER;
-    if (!m_codec->get_row(plan, record, found.pk, found.row))
-      return bad_row(name());
+    if (!codec.get_row(plan, record, found.pk, found.row))
+      return bad_row(name(), codec.unknown_definition(found.row));
     for (uint i= 0; i < builds.size() && !error; i++)
     {
       m_write.entries.clear();
@@ -292,7 +324,7 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
   slc_trx *trx= slc_trx_new(engine, &waiter, thd_get_thread_id(ha_thd()));
   slc_trx_start(trx, SLC_ISO_READ_UNCOMMITTED, lock_wait_timeout_ms(ha_thd()));
   slc_cursor *cursor= slc_cursor_new(m_share->table());
-  int error= feed_builds(trx, cursor, *context->codec, context->indexes, context->builds);
+  int error= feed_builds(trx, cursor, *context->codec, altered->record[0], context->indexes, context->builds);
   if (error)
     print_error(error, MYF(0));
   for (uint i= 0; i < info->index_add_count && !error; i++)
@@ -307,7 +339,7 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
     key.append(pk);
     if (finish_error == SLC_DUPLICATE &&
         !slc_row_get(cursor, trx, key.bytes(), SLC_LOCK_NONE, SLC_WAIT, &found) &&
-        m_codec->get_row(plan_of_whole_rows(), altered->record[0], key.bytes(), found.row))
+        context->codec->get_row(context->codec->plan(context->codec->stored()), altered->record[0], key.bytes(), found.row))
       report_duplicate(altered, &altered->key_info[info->index_add_buffer[i]]);
     else
       print_error(error, MYF(0));

@@ -20,7 +20,15 @@ void Share::describe_keys(const TABLE_SHARE *share, const Codec &codec)
     KeyTexts::remember(this, name(), share, codec);
 }
 
-slc_err Share::open() { return m_table ? SLC_OK : slc_table_open(engine, m_name.c_str(), &m_table); }
+slc_err Share::open()
+{
+  if (m_table)
+    return SLC_OK;
+  const slc_err error= slc_table_open(engine, m_name.c_str(), &m_table);
+  auto history= std::make_shared<RowHistory>();
+  m_history= !error && history->parse(slc_table_schema(m_table)) ? history : nullptr;
+  return error;
+}
 
 /* A statement may outlive a table that it has filled: CREATE TABLE ... SELECT that fails, a stored
    function that drops its temporary table. It is one of this thread: others have the table no

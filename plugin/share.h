@@ -7,8 +7,10 @@
 #define SLUICE_SHARE_H
 #include "compat.h"
 #include "connection.h"
+#include "row_history.h"
 #include "sluice_abi.h"
 #include <atomic>
+#include <memory>
 #include <string>
 #include <vector>
 
@@ -24,6 +26,8 @@ public:
 
   slc_err open();
   slc_table *table() const { return m_table; }
+  /* Null: the note in the catalog cannot be read. */
+  const std::shared_ptr<const RowHistory> &history() const { return m_history; }
   const char *name() const { return m_name.c_str(); }
   /* Gives the engine's table back and takes it anew: around a truncation. */
   void close();
@@ -52,6 +56,7 @@ private:
   std::string m_name;
   std::atomic<bool> m_keys_described{false};
   slc_table *m_table= nullptr;
+  std::shared_ptr<const RowHistory> m_history;
   /* The holder of the engine's lock; only it changes this. */
   std::atomic<Connection *> m_autoinc_owner{nullptr};
   std::atomic<bool> m_statistics_described{false};

@@ -312,10 +312,10 @@ def insert_at(table, column, place, moved=False):
         table.columns.append(column)
 
 
-def random_alter(chance, table):
+def random_alter(chance, table, make_step=alter_step):
     """(statement, the table after it)."""
     changed = copy.deepcopy(table)
-    steps = [step for step in (alter_step(chance, changed) for _ in range(chance.choice((1, 1, 1, 2, 3)))) if step]
+    steps = [step for step in (make_step(chance, changed) for _ in range(chance.choice((1, 1, 1, 2, 3)))) if step]
     if not steps:
         return None
     ignore = ""

@@ -19,6 +19,7 @@ class Statements(Searches):
     def __init__(self, chance):
         super().__init__(chance)
         self.overlapping = chance.random() < 0.6
+        altering = chance.random() < 0.3
         self.in_transaction = False
         self.savepoints = []
         self.handler = None
@@ -30,6 +31,8 @@ class Statements(Searches):
             (6, self.aggregate), (6, self.join), (3, self.subquery), (2, self.handler_read), (8, self.transaction), (4, self.alter),
             (1, self.truncate), (1, self.rename), (1, self.setting), (1, self.maintain), (1, self.lock), (1, self.partition),
             (1, self.versions),
+            # Rows of many definitions.
+            *(((25, self.alter_columns),) if altering else ()),
             # Where keys overlap they are searched by all of their parts.
             *(((40, self.search), (8, self.grouped), (12, self.search_join), (8, self.search_in), (8, self.search_update), (4, self.search_delete))
               if self.overlapping else ((6, self.search), (1, self.grouped), (2, self.search_join), (1, self.search_in))))
@@ -297,11 +300,14 @@ class Statements(Searches):
     def between_transactions(self):
         return not self.in_transaction and not self.locked and self.handler is None
 
-    def alter(self):
+    def alter_columns(self):
+        return self.alter(schema.alter_column)
+
+    def alter(self, step=schema.alter_step):
         if self.locked or self.handler:
             return None
         table = self.table()
-        made = schema.random_alter(self.chance, table)
+        made = schema.random_alter(self.chance, table, step)
         if not made:
             return None
         return made[0], lambda: self.exchange(table, made[1])

@@ -32,7 +32,9 @@ pub fn dump(store: &Store, table: &Table, undone: &[u64], out: &mut dyn Write) -
             "# The table has no primary key: the clustered key is a hidden number."
         )?;
     }
-    for line in table.schema.lines().filter(|line| line.starts_with("key ")) {
+    // Rows of a table that was altered: their definitions, as plugin/row_history.h draws them.
+    let is_told = |line: &&str| ["form ", "added ", "rows ", "key "].iter().any(|word| line.starts_with(word));
+    for line in table.schema.lines().filter(is_told) {
         writeln!(out, "# {line}")?;
     }
     // Pages that a load gave back still look like what it wrote. Where the free-space map is
