@@ -8,6 +8,25 @@
 
 using namespace sluice;
 
+/* Where a row that was written, and then found twice, would stay:
+   - a single statement of a function or a trigger is not rolled back;
+   - UPDATE IGNORE goes on with the next row, and the server does not take a changed row back. */
+bool sluice::checks_unique_first(const THD *thd)
+{
+  LEX *const lex= thd->lex;
+  switch (lex->sql_command)
+  {
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+    return lex->ignore || lex->requires_prelocking();
+  case SQLCOM_INSERT:
+  case SQLCOM_INSERT_SELECT:
+    return (lex->ignore && lex->duplicates == DUP_UPDATE) || lex->requires_prelocking();
+  default:
+    return lex->requires_prelocking();
+  }
+}
+
 /* A statement of its own transaction. A replica repeats what was decided elsewhere: there it reads
    and locks as in any other. */
 static bool is_lone_statement(THD *thd)
@@ -246,7 +265,7 @@ int ha_sluice::external_lock(THD *thd, int type)
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
   m_about_moved= about_moved(thd);
-  m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && thd->lex->requires_prelocking();
+  m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && checks_unique_first(thd);
   if (type == F_RDLCK)
     tell_binlog_of_read(thd, table);
   return 0;

@@ -2,7 +2,7 @@
 
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
-   checked). Without copying, but with writers kept out: adding secondary indexes. In other cases
+   checked, ROW_FORMAT). Without copying, but with writers kept out: adding secondary indexes. In other cases
    the server copies.
 
    An index is added in three steps of the server's.
@@ -115,14 +115,15 @@ bool adds_check(THD *thd, const TABLE *table, const TABLE *altered, const Alter_
   return adds;
 }
 
-bool changes_unsupported_option(const Alter_inplace_info *info)
+/* Those that are only words in the .frm are left to check_options(). */
+bool changes_other_options(const Alter_inplace_info *info)
 {
   constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
                             HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
                             HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
-                            HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE;
-  return ((info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS)) ||
-         unsupported_engine_option(info->create_info->option_struct);
+                            HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE |
+                            HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE;
+  return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
 /* What a key that stays is called afterwards: by its new name, or as the new definition writes the
@@ -190,7 +191,7 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
   if ((info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD)) || info->ignore ||
-      changes_unsupported_option(info) || !same_layout(table, altered) || adds_check(ha_thd(), table, altered, info))
+      changes_other_options(info) || !same_layout(table, altered) || adds_check(ha_thd(), table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(info->handler_flags & INDEX_ADD))
     return HA_ALTER_INPLACE_INSTANT;
@@ -228,6 +229,8 @@ bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_chan
 
 bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
+  if (check_options(ha_thd(), altered->s, info->create_info, table->s))
+    return true;
   if (const int error= wait_until_decided(ha_thd(), m_share->name(), info->index_add_count > 0))
   {
     print_error(error, MYF(0));
