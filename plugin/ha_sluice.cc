@@ -56,8 +56,14 @@ handler::Table_flags ha_sluice::table_flags() const
   const bool serializable= thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE;
   if (serializable)
     flags|= HA_BINLOG_STMT_CAPABLE;
-  if (!thd || (!serializable && !keeps_others_out(thd) && !checks_unique_first(thd)))
+  if (!thd || (!serializable && !keeps_others_out(thd) && !checks_unique_first(thd, table_share)))
+  {
     flags|= HA_CHECK_UNIQUE_AFTER_WRITE;
+    /* REPLACE must not take the last key of the engine's for the last that a row may be twice in:
+       it would change the row of that key, and fail. */
+    if (table_share && table_share->long_unique_table)
+      flags|= HA_DUPLICATE_KEY_NOT_IN_ORDER;
+  }
   if (m_codec)
     flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
   return flags;
