@@ -1,6 +1,6 @@
 /* CREATE, RENAME, DROP, TRUNCATE. Each step is one call to the engine, which makes it atomic and
-   durable. What a definition asks for and Sluice does not have is refused by name, never dropped
-   silently. */
+   durable. What a definition asks for and Sluice does not have is named, in an error or a warning,
+   never dropped silently. */
 #include "ddl.h"
 #include "asleep.h"
 #include "engine.h"
@@ -126,68 +126,44 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
 
 /* ---- what is refused ---- */
 
-static int refuse(const char *what)
+/* The definition that an ALTER TABLE by copy starts from, if the table is of this engine already. */
+static const TABLE_SHARE *altered_share(THD *thd)
 {
-  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), SLUICE_ENGINE_NAME, what);
-  return HA_WRONG_CREATE_OPTION;
-}
-
-static const char *unsupported_row_format(enum row_type type)
-{
-  switch (type)
+  switch (thd_sql_command(thd))
   {
-  case ROW_TYPE_FIXED: return "ROW_FORMAT=FIXED";
-  case ROW_TYPE_COMPRESSED: return "ROW_FORMAT=COMPRESSED";
-  case ROW_TYPE_REDUNDANT: return "ROW_FORMAT=REDUNDANT";
-  case ROW_TYPE_COMPACT: return "ROW_FORMAT=COMPACT";
-  case ROW_TYPE_PAGE: return "ROW_FORMAT=PAGE";
-  default: return nullptr;              // DEFAULT, DYNAMIC
+  case SQLCOM_ALTER_TABLE:
+  case SQLCOM_CREATE_INDEX:
+  case SQLCOM_DROP_INDEX:
+  case SQLCOM_OPTIMIZE:
+  case SQLCOM_REPAIR:
+    break;
+  default:
+    return nullptr;
   }
+  for (const TABLE_LIST *named= thd->lex->query_tables; named; named= named->next_global)
+    if (named->table)                   // of OPTIMIZE's tables one is open at a time
+      return named->table->file->partition_ht() == hton ? named->table->s : nullptr;
+  return nullptr;
 }
 
-/* With an ALTER that changes the engine come the options that the table had: they count as if asked
-   for, because SHOW CREATE TABLE will show them, and a dump that Sluice refuses cannot be
-   restored. */
-static const char *unsupported_option(const HA_CREATE_INFO *info)
+static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
 {
-  if (info->data_file_name)
-    return "DATA DIRECTORY";
-  if (info->index_file_name)
-    return "INDEX DIRECTORY";
-  if (info->key_block_size)
-    return "KEY_BLOCK_SIZE";
-  if ((info->used_fields & HA_CREATE_USED_CONNECTION) && info->connect_string.length)
-    return "CONNECTION";
-  if (info->used_fields & HA_CREATE_USED_UNION)
-    return "UNION";
-  if (info->used_fields & HA_CREATE_USED_INSERT_METHOD)
-    return "INSERT_METHOD";
-  /* TRANSACTIONAL=0 is taken: it asks for less than every table here has, and mysql.gtid_slave_pos
-     comes with it. */
-  return unsupported_row_format(info->row_type);
-}
-
-static int check_definition(TABLE *form, HA_CREATE_INFO *info)
-{
-  if (const char *option= unsupported_option(info))
-    return refuse(option);
-  /* Those of a partition are in the form. */
-  if (const char *option= unsupported_engine_option(form->s->option_struct))
-    return refuse(option);
+  if (const int error= check_options(thd, form->s, info, altered_share(thd)))
+    return error;
   if (info->alter_info)
   {
     List_iterator_fast<Key> keys(info->alter_info->key_list);
     while (const Key *key= keys++)
       if (key->type == Key::FOREIGN_KEY && !key->old)
-        return refuse("FOREIGN KEY");
+        return refuse_option("FOREIGN KEY");
   }
   /* A partition has none of its own: ALTER TABLE would not know of it. */
   if (info->option_struct && info->option_struct->change_buffering != change_buffering_of(form->s))
-    return refuse("CHANGE_BUFFERING of a partition");
+    return refuse_option("CHANGE_BUFFERING of a partition");
   for (uint i= 0; i < form->s->keys; i++)
   {
     if (const char *kind= special_index(form->key_info[i]))
-      return refuse(kind);
+      return refuse_option(kind);
   }
   return 0;
 }
@@ -196,7 +172,7 @@ static int check_definition(TABLE *form, HA_CREATE_INFO *info)
 
 int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
-  if (const int error= check_definition(form, info))
+  if (const int error= check_definition(ha_thd(), form, info))
     return error;
   /* Not form->s->tmp_table: while a table is created its TABLE_SHARE always calls itself
      temporary. */

@@ -4,9 +4,36 @@
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
+#include "slave.h"
 #include <mysql/service_wsrep.h>
 
 using namespace sluice;
+
+/* Where a row that was written, and then found twice, would stay:
+   - a single statement of a function or a trigger is not rolled back;
+   - UPDATE IGNORE goes on with the next row, and a replica in idempotent mode with the next event.
+     The server takes an inserted row back, but not a changed one;
+   - a row of the past that is there already (one of the same moment) is deleted instead: with the
+     index entries of the row before the change, since the server knows no others. */
+bool sluice::checks_unique_first(const THD *thd, const TABLE_SHARE *share)
+{
+  LEX *const lex= thd->lex;
+  if ((share && share->versioned) || lex->requires_prelocking())
+    return true;
+  if (lex->is_stmt_row_injection())
+    return slave_exec_mode_options == SLAVE_EXEC_MODE_IDEMPOTENT;
+  switch (lex->sql_command)
+  {
+  case SQLCOM_UPDATE:
+  case SQLCOM_UPDATE_MULTI:
+    return lex->ignore;
+  case SQLCOM_INSERT:
+  case SQLCOM_INSERT_SELECT:
+    return lex->ignore && lex->duplicates == DUP_UPDATE;
+  default:
+    return false;
+  }
+}
 
 /* A statement of its own transaction. A replica repeats what was decided elsewhere: there it reads
    and locks as in any other. */
@@ -246,7 +273,7 @@ int ha_sluice::external_lock(THD *thd, int type)
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
   m_about_moved= about_moved(thd);
-  m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && thd->lex->requires_prelocking();
+  m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && checks_unique_first(thd, table->s);
   if (type == F_RDLCK)
     tell_binlog_of_read(thd, table);
   return 0;

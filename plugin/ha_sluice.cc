@@ -51,15 +51,20 @@ handler::Table_flags ha_sluice::table_flags() const
                      HA_CONCURRENT_OPTIMIZE | HA_CAN_TABLES_WITHOUT_ROLLBACK;
   /* Only SERIALIZABLE locks all ranges. Below it a statement may see another one's rows appear: it
      is not safe to replicate as text, and the server's own unique checks (over hashes) come after
-     the write. Not where written rows would stay: ALTER IGNORE continues after a duplicate, and a
-     single statement of a function or a trigger is not rolled back (there the check locks the
-     gap). */
+     the write. Not where written rows would stay: ALTER IGNORE continues after a duplicate, and so
+     do statements of checks_unique_first() (there the check locks the gap). */
   const THD *thd= current_thd;
   const bool serializable= thd && thd_tx_isolation(thd) == ISO_SERIALIZABLE;
   if (serializable)
     flags|= HA_BINLOG_STMT_CAPABLE;
-  if (!thd || (!serializable && !keeps_others_out(thd) && !thd->lex->requires_prelocking()))
+  if (!thd || (!serializable && !keeps_others_out(thd) && !checks_unique_first(thd, table_share)))
+  {
     flags|= HA_CHECK_UNIQUE_AFTER_WRITE;
+    /* REPLACE must not take the last key of the engine's for the last that a row may be twice in:
+       it would change the row of that key, and fail. */
+    if (table_share && table_share->long_unique_table)
+      flags|= HA_DUPLICATE_KEY_NOT_IN_ORDER;
+  }
   if (m_codec)
     flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
   return flags;

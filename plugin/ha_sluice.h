@@ -21,6 +21,14 @@
 #include "share.h"
 #include <memory>
 
+namespace sluice {
+
+/* Whether the server checks UNIQUE indexes of its own (over hashes, WITHOUT OVERLAPS) before it
+   writes a row, below SERIALIZABLE. Elsewhere it checks behind the write, which locks no gap. */
+bool checks_unique_first(const THD *thd, const TABLE_SHARE *share);
+
+} // namespace sluice
+
 class ha_sluice final : public handler
 {
 public:

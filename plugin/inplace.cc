@@ -3,7 +3,8 @@
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
    checked). And what leaves rows as they are, in their old form: adding, dropping, moving and
-   widening columns (instant_alter.h). Without copying, but with writers kept out: adding secondary indexes. In other cases
+   widening columns (instant_alter.h), and ROW_FORMAT. Without copying, but with writers kept out:
+   adding secondary indexes. In other cases
    the server copies.
 
    An index is added in three steps of the server's.
@@ -122,12 +123,14 @@ bool adds_check(THD *thd, const ColumnChange &change, const TABLE *altered, cons
   return adds;
 }
 
+/* Those that are only words in the .frm are left to check_options(). */
 bool changes_option_of_rows(const Alter_inplace_info *info)
 {
   constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
                             HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
                             HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
-                            HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE;
+                            HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE |
+                            HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE;
   return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
@@ -187,8 +190,6 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES))
     return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
                                                                    : "the kind of change";
-  if (const char *option= unsupported_engine_option(info->create_info->option_struct))
-    return option;
   if (changes_option_of_rows(info))
     return "the table's options";
   if (adds_check(thd, change, altered, info))
@@ -260,6 +261,8 @@ bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_chan
 
 bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
+  if (check_options(ha_thd(), altered->s, info->create_info, table->s))
+    return true;
   if (const int error= wait_until_decided(ha_thd(), m_share->name(), info->index_add_count > 0))
   {
     print_error(error, MYF(0));

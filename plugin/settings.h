@@ -5,6 +5,7 @@
 #define SLUICE_SETTINGS_H
 #include "compat.h"
 #include "sluice_abi.h"
+#include <string>
 
 namespace sluice {
 
@@ -29,6 +30,10 @@ extern struct st_mysql_show_var status_variables[];
 uint32 lock_wait_timeout_ms(THD *thd);
 /* Of the session; a transaction keeps what held at its beginning. */
 bool snapshot_isolation(THD *thd);
+/* Of the session: options of a definition that the engine does not have are errors. */
+bool strict_mode(THD *thd);
+/* As users write it: with the prefix. */
+std::string variable_name(const char *name);
 /* The settings that the engine is opened with; the caller fills in the callbacks. */
 void fill_config(slc_config *config);
 /* Settings that are actions of an open engine. */

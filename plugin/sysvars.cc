@@ -12,15 +12,14 @@ namespace sluice {
 
 Settings settings;
 
-namespace {
-
-/* As users write it. */
-std::string full_name(const char *name)
+std::string variable_name(const char *name)
 {
   std::string full= SLUICE_ENGINE_NAME "_";
   std::transform(full.begin(), full.end(), full.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
   return full + name;
 }
+
+namespace {
 
 void set_in_engine(const char *name, ulonglong value)
 {
@@ -31,7 +30,7 @@ void set_in_engine(const char *name, ulonglong value)
     return;
   char text[256];
   slc_error_text(text, sizeof text);
-  my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(ME_WARNING), full_name(name).c_str(), text);
+  my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(ME_WARNING), variable_name(name).c_str(), text);
 }
 
 /* Update functions of the variables that the engine takes as they are. */
@@ -62,8 +61,8 @@ uint max_that_fits(uint io_capacity)
 
 void warn_of_change(const char *name, uint value)
 {
-  my_printf_error(ER_WRONG_ARGUMENTS, "%s is %u now: %s must not be above %s", MYF(ME_WARNING), full_name(name).c_str(), value,
-                  full_name("io_capacity").c_str(), full_name("io_capacity_max").c_str());
+  my_printf_error(ER_WRONG_ARGUMENTS, "%s is %u now: %s must not be above %s", MYF(ME_WARNING), variable_name(name).c_str(), value,
+                  variable_name("io_capacity").c_str(), variable_name("io_capacity_max").c_str());
 }
 
 void update_io_capacity(THD *, st_mysql_sys_var *, void *, const void *from)
@@ -107,12 +106,12 @@ void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
   if (error)
   {
     slc_error_text(text, sizeof text);
-    my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(0), full_name("redo_log").c_str(), text);
+    my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(0), variable_name("redo_log").c_str(), text);
   }
   else if (!wanted)
     my_printf_error(ER_UNKNOWN_ERROR, "%s is OFF: a crash from now on costs ALL tables of " SLUICE_ENGINE_NAME ", which must then be restored or "
                     "loaded again. After the load: SET GLOBAL %s = ON, which returns when everything is durable", MYF(ME_WARNING),
-                    full_name("redo_log").c_str(), full_name("redo_log").c_str());
+                    variable_name("redo_log").c_str(), variable_name("redo_log").c_str());
   mysql_mutex_lock(&LOCK_global_system_variables);
   if (!error)
     *static_cast<my_bool *>(to)= wanted;
@@ -172,6 +171,7 @@ static bool is_set_by_statement(const THD *thd, const char *variable)
   return false;
 }
 
+bool strict_mode(THD *thd) { return THDVAR(thd, strict_mode); }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 
 uint32 lock_wait_timeout_ms(THD *thd)
@@ -179,7 +179,7 @@ uint32 lock_wait_timeout_ms(THD *thd)
   const ulonglong of_session= THDVAR(thd, lock_wait_timeout);
   const ulonglong of_server= thd->variables.lock_wait_timeout;
   const bool of_statement= !thd->lex->old_var_list.is_empty() && is_set_by_statement(thd, "lock_wait_timeout") &&
-                           !is_set_by_statement(thd, full_name("lock_wait_timeout").c_str());
+                           !is_set_by_statement(thd, variable_name("lock_wait_timeout").c_str());
   const ulonglong seconds= of_statement ? of_server : MY_MIN(of_session, of_server);
   return static_cast<uint32>(MY_MIN(seconds * 1000, UINT_MAX32));
 }
@@ -189,8 +189,8 @@ void fill_config(slc_config *config)
   if (settings.io_capacity > settings.io_capacity_max)
   {
     settings.io_capacity_max= max_that_fits(settings.io_capacity);
-    sql_print_warning(SLUICE_ENGINE_NAME ": %s is %u: the %u of %s must not be above it", full_name("io_capacity_max").c_str(),
-                      settings.io_capacity_max, settings.io_capacity, full_name("io_capacity").c_str());
+    sql_print_warning(SLUICE_ENGINE_NAME ": %s is %u: the %u of %s must not be above it", variable_name("io_capacity_max").c_str(),
+                      settings.io_capacity_max, settings.io_capacity, variable_name("io_capacity").c_str());
   }
   config->dir= settings.directory;
   config->read_only= settings.read_only;

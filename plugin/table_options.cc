@@ -1,7 +1,10 @@
-/* The list of the options, which of their values are refused, and how SHOW CREATE TABLE shows
+/* The list of the options, which of them the engine does not have, and how SHOW CREATE TABLE shows
    them. */
 #include "table_options.h"
 #include "create_options.h"
+#include "settings.h"
+#include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -25,24 +28,110 @@ bool needs_quotes(const LEX_CSTRING &value)
   return !value.length || is_keyword(value.str, static_cast<uint>(value.length));
 }
 
+/* ---- what the engine does not have ---- */
+
+const char *const NOT_ENCRYPTED= "data files are not encrypted";
+const char *const NOT_COMPRESSED= "pages are not compressed";
+const char *const ONE_ROW_FORMAT= "rows have one form, that of DYNAMIC";
+const char *const ONE_DIRECTORY= "all data files are in one directory";
+const char *const NO_OTHER_ROWS= "a table has its own rows only";
+
+struct Unsupported
+{
+  const char *name;
+  const char *why;
+  bool always_refused;
+};
+
+/* COMPACT and REDUNDANT name older forms of DYNAMIC, with tighter limits: nothing that works with
+   them fails here. */
+Unsupported unsupported_row_format(enum row_type type)
+{
+  switch (type)
+  {
+  case ROW_TYPE_COMPRESSED: return {"ROW_FORMAT=COMPRESSED", NOT_COMPRESSED, false};
+  case ROW_TYPE_FIXED: return {"ROW_FORMAT=FIXED", ONE_ROW_FORMAT, false};
+  case ROW_TYPE_PAGE: return {"ROW_FORMAT=PAGE", ONE_ROW_FORMAT, false};
+  default: return {nullptr, nullptr, false};
+  }
+}
+
+/* A key's number alone, or a level, also asks for what does not exist. A stolen disk must not show
+   that an option had no effect: what promises encryption is never dropped. */
+void add_engine_options(std::vector<Unsupported> &found, const ha_table_option_struct &asked, const ha_table_option_struct &had)
+{
+  if (asked.encrypted == ENCRYPTED_YES)
+    found.push_back({"ENCRYPTED", NOT_ENCRYPTED, true});
+  if (asked.encryption_key_id)
+    found.push_back({"ENCRYPTION_KEY_ID", NOT_ENCRYPTED, true});
+  if (asked.page_compressed && !had.page_compressed)
+    found.push_back({"PAGE_COMPRESSED", NOT_COMPRESSED, false});
+  if (asked.page_compression_level && had.page_compression_level != asked.page_compression_level)
+    found.push_back({"PAGE_COMPRESSION_LEVEL", NOT_COMPRESSED, false});
+}
+
+/* TRANSACTIONAL=0 is taken: it asks for less than every table here has, and mysql.gtid_slave_pos
+   comes with it. With an ALTER that changes the engine come the options that the table had: they
+   count as if asked for, because SHOW CREATE TABLE will show them. Options of a partition are in
+   `made`. */
+std::vector<Unsupported> unsupported_options(const TABLE_SHARE *made, const HA_CREATE_INFO *info, const TABLE_SHARE *had)
+{
+  static const ha_table_option_struct nothing{};
+  std::vector<Unsupported> found;
+  const Unsupported row_format= unsupported_row_format(info->row_type);
+  if (row_format.name && !(had && had->row_type == info->row_type))
+    found.push_back(row_format);
+  if (info->key_block_size && !(had && had->key_block_size == info->key_block_size))
+    found.push_back({"KEY_BLOCK_SIZE", NOT_COMPRESSED, false});
+  if (made->option_struct)
+    add_engine_options(found, *made->option_struct, had && had->option_struct ? *had->option_struct : nothing);
+  if (info->data_file_name)
+    found.push_back({"DATA DIRECTORY", ONE_DIRECTORY, false});
+  if (info->index_file_name)
+    found.push_back({"INDEX DIRECTORY", ONE_DIRECTORY, false});
+  if ((info->used_fields & HA_CREATE_USED_CONNECTION) && info->connect_string.length)
+    found.push_back({"CONNECTION", NO_OTHER_ROWS, false});
+  if (info->used_fields & HA_CREATE_USED_UNION)
+    found.push_back({"UNION", NO_OTHER_ROWS, false});
+  if (info->used_fields & HA_CREATE_USED_INSERT_METHOD)
+    found.push_back({"INSERT_METHOD", NO_OTHER_ROWS, false});
+  return found;
+}
+
+std::string strict_warning(const Unsupported &option)
+{
+  return std::string(SLUICE_ENGINE_NAME ": ") + option.name + ": " + option.why + ". Leave it out, or SET SESSION " +
+         variable_name("strict_mode") + "=OFF: the table is then made without it, and a warning says so";
+}
+
+/* Partitions are asked for one by one. */
+void warn_once(THD *thd, const std::string &text)
+{
+  Diagnostics_area::Sql_condition_iterator given= thd->get_stmt_da()->sql_conditions();
+  while (const Sql_condition *condition= given++)
+    if (text == condition->get_message_text())
+      return;
+  push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION, text.c_str());
+}
+
 } // namespace
 
-/* An ALTER that changes a table of InnoDB into one of this engine brings its options along, and
-   they count: a stolen disk must not show that an option had no effect. A key's number alone, or a
-   level, also asks for what does not exist. */
-const char *unsupported_engine_option(const ha_table_option_struct *options)
+int refuse_option(const char *what)
 {
-  if (!options)
-    return nullptr;
-  if (options->encrypted == ENCRYPTED_YES)
-    return "ENCRYPTED (leave it out, or give DEFAULT)";
-  if (options->encryption_key_id)
-    return "ENCRYPTION_KEY_ID (leave it out, or give DEFAULT)";
-  if (options->page_compressed)
-    return "PAGE_COMPRESSED (leave it out, or give DEFAULT)";
-  if (options->page_compression_level)
-    return "PAGE_COMPRESSION_LEVEL (leave it out, or give DEFAULT)";
-  return nullptr;
+  my_error(ER_ILLEGAL_HA_CREATE_OPTION, MYF(0), SLUICE_ENGINE_NAME, what);
+  return HA_WRONG_CREATE_OPTION;
+}
+
+int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info, const TABLE_SHARE *had)
+{
+  const std::vector<Unsupported> found= unsupported_options(made, info, had);
+  for (const Unsupported &option : found)
+    if (option.always_refused)
+      return refuse_option((std::string(option.name) + " (leave it out, or give DEFAULT)").c_str());
+  const bool strict= strict_mode(thd);
+  for (const Unsupported &option : found)
+    warn_once(thd, strict ? strict_warning(option) : std::string(SLUICE_ENGINE_NAME ": ") + option.name + " is ignored: " + option.why);
+  return strict && !found.empty() ? refuse_option(found.front().name) : 0;
 }
 
 void quote_keywords(TABLE_SHARE *share)

@@ -264,6 +264,15 @@ settings! {
             unit: "seconds",
             change: Change::AtUse
         }
+        strict_mode, "Options of CREATE and ALTER TABLE that the engine does not have (ROW_FORMAT=COMPRESSED, KEY_BLOCK_SIZE, \
+                      PAGE_COMPRESSED, DATA DIRECTORY ...) are errors. OFF: they are warnings, and the table is made without \
+                      them. ENCRYPTED=YES and ENCRYPTION_KEY_ID are errors in any case" {
+            owner: Owner::Session,
+            values: flag(true),
+            change: Change::AtUse,
+            argument: Argument::Optional,
+            manual: "as `innodb_strict_mode`, for options of CREATE and ALTER TABLE. See [table options](table-options.md)"
+        }
     }
     besides {
         /// What only the tests of the table layer change.
