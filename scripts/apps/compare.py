@@ -78,12 +78,10 @@ def differences(cursor, one, other):
 
 
 def first_change(one, other):
-    """The first line that differs, of both."""
-    ones, others = one.splitlines(), other.splitlines()
-    for mine, theirs in zip(ones, others):
-        if mine != theirs:
-            return f"{mine.strip()} / {theirs.strip()}"
-    return f"{len(ones)} lines / {len(others)} lines"
+    """The first line that only one has, and the first that only the other has. A comma at a line's end does not count."""
+    ones, others = ([line.strip().rstrip(",") for line in text.splitlines()] for text in (one, other))
+    lines = [next((line for line in mine if line not in set(theirs)), "nothing")[:160] for mine, theirs in ((ones, others), (others, ones))]
+    return " / ".join(lines) if lines != ["nothing", "nothing"] else "the same lines in another order"
 
 
 # ---- dumps ----

@@ -16,17 +16,19 @@ CHANGED_ROWS = 20
 ERRORS_OF_CHECKS = (1451, 1452)
 
 
-def exercise(link, reference, judged):
-    """(number of changes, [those whose outcome differs])"""
+def exercise(link, reference, judged, different):
+    """(number of checks, [those that differ]). The number is None when one of the tables is `different` already."""
     plan = Plan(link.cursor(), reference)
     if not plan.foreign_keys:
         return 0, []
+    if set(plan.tables) & set(different):
+        return None, []
     sides = [Side(link, database) for database in (reference, judged)]
     pair = Pair(sides, plan)
     pair.fill()
     pair.change()
     pair.delete()
-    return pair.changes, pair.wrong
+    return pair.checks, pair.wrong
 
 
 class Plan:
@@ -104,11 +106,11 @@ class Side:
 class Pair:
     def __init__(self, sides, plan):
         self.sides, self.plan = sides, plan
-        self.changes, self.wrong = 0, []
+        self.checks, self.wrong = 0, []
 
     def both(self, statement, reached=()):
         """Runs a statement on both sides; returns the reference's outcome."""
-        self.changes += 1
+        self.checks += 1
         one, other = (side.outcome(statement) for side in self.sides)
         if one != other:
             self.wrong.append(f"{statement[:200]}: {one} in InnoDB, {other} here")
@@ -117,6 +119,7 @@ class Pair:
         return one
 
     def equal_checksums(self, after, tables):
+        self.checks += 1
         ones, others = (side.checksums(tables) for side in self.sides)
         different = [table for table in tables if ones[table] != others[table]]
         if different:

@@ -63,26 +63,39 @@ def refusals(name, text, errors, database):
     lines = text.splitlines()
     for match in re.finditer(r"^ERROR (\d+) \(\w+\) at line (\d+): (.*)$", errors, re.MULTILINE):
         code, line, message = int(match.group(1)), int(match.group(2)), match.group(3)
-        statement = " ".join(" ".join(lines[line - 1:line + 2]).split())[:160]
+        statement = " ".join(" ".join(lines[line - 1:line + 8]).split(";")[0].split())[:160]
         yield Refusal(name, line, code, neutral(message, database), statement)
 
 
 def neutral(text, database):
-    """Without the names in which the two sides differ: database and engine."""
-    return re.sub(r"\b(Sluice|InnoDB)\b", "ENGINE", text.replace(database, "DATABASE"), flags=re.IGNORECASE)
+    """Without the names in which the two sides differ: database, engine and temporary tables."""
+    text = re.sub(r"\b(Sluice|InnoDB)\b", "ENGINE", text.replace(database, "DATABASE"), flags=re.IGNORECASE)
+    return re.sub(r"#sql-[\w-]+", "#sql", text)
 
 
 def only_in(one, other):
     """The refusals of `one` that `other` does not have at the same place with the same number."""
+    return divided(one, other)[0]
+
+
+def in_both(one, other):
+    return divided(one, other)[1]
+
+
+def divided(one, other):
     known = collections.Counter((refusal.file, refusal.line, refusal.code) for refusal in other.refusals)
-    result = []
+    alone, shared = [], []
     for refusal in one.refusals:
         key = (refusal.file, refusal.line, refusal.code)
-        if known[key] > 0:
-            known[key] -= 1
-        else:
-            result.append(refusal)
-    return result
+        (shared if known[key] > 0 else alone).append(refusal)
+        known[key] -= 1
+    return alone, shared
+
+
+def explained(what, refusals_):
+    """Lines of a report: each reason with its first statement."""
+    return [f"{what} {len(refused)}: {reason}\n    {refused[0].file} line {refused[0].line}: {refused[0].statement}"
+            for reason, refused in reasons(refusals_).items()]
 
 
 def reasons(refusals_):
