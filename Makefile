@@ -19,6 +19,7 @@
 #   make bench        sysbench side by side, measured (BENCH='--io-bound', see scripts/bench/sysbench.py --help)
 #   make tpch         TPC-H's 22 queries side by side: results, plans, times (BENCH='--queries 2,11 --explain', scripts/bench/tpch.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
+#   make apps         the schemas of Debian's packaged applications, loaded into Sluice and into InnoDB, and compared
 #   make fuzz         random statements on Sluice and on InnoDB, compared (MINUTES, SEED); then readers and writers at once
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
 #   make kill         ROUNDS of kill -9 under 8 writing clients, as many while definitions change, and as many with tables of InnoDB in
@@ -199,7 +200,7 @@ lab-client: | tools
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench loads memory tables tpch dump mtr mtr-all kill faults soak fuzz lab
+.PHONY: demo bench loads memory tables tpch dump apps mtr mtr-all kill faults soak fuzz lab
 demo: plugin lab-client
 	@scripts/demo/demo.py
 
@@ -227,6 +228,11 @@ bench-pages:
 
 dump: plugin
 	@scripts/dump_roundtrip.py
+
+# APPS=--samples: three small schemas without network; APPS='--only zabbix,kea': some; APPS=--page: writes docs/applications.md too.
+APPS ?=
+apps: plugin
+	@scripts/apps/apps.py $(APPS)
 
 mtr: plugin
 	@scripts/mtr/compare.py $(MTR)
