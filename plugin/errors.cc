@@ -36,6 +36,7 @@ const Translation translations[]= {
   {SLC_READ_ONLY, HA_ERR_TABLE_READONLY, false},
   {SLC_TABLE_CHANGED, HA_ERR_TABLE_DEF_CHANGED, false},
   {SLC_LOCKED, HA_ERR_LOCK_WAIT_TIMEOUT, false},
+  {SLC_ONLINE_ALTER_FULL, SLUICE_ERR_UNSUPPORTED, false},
 };
 
 thread_local char last_text[1024];

@@ -250,6 +250,9 @@ private:
   int feed_builds(slc_trx *trx, slc_cursor *cursor, sluice::Codec &codec, uchar *record, const std::vector<uint> &indexes,
                   const std::vector<slc_build *> &builds);
 
+  void report_build_error(slc_err build_error, slc_trx *view, TABLE *altered, sluice::Codec &codec, uint index);
+  bool end_online(TABLE *altered, void *inplace_context);
+
   /* admin.cc */
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);
   static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);

@@ -3,21 +3,21 @@
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
    checked). And what leaves rows as they are, in their old form: adding, dropping, moving and
-   widening columns (instant_alter.h), and ROW_FORMAT. Without copying, but with writers kept out:
-   adding secondary indexes. In other cases
-   the server copies.
+   widening columns (instant_alter.h), and ROW_FORMAT. Without copying, while writers go on:
+   adding secondary indexes. In other cases the server copies.
 
    An index is added in three steps of the server's.
-   - Prepare: the builds begin.
-   - The main phase: the clustered index is read, and every row's entries go to the builds, which
-     sort and load them.
-   - Commit: one change of the engine's catalog, for all partitions, publishes the new indexes,
-     drops and renames the old ones. Until then no statement sees a change, and rollback only throws
-     the builds away.
+   - Prepare, under the exclusive metadata lock: the builds begin, and the engine begins to note
+     which rows are changed (online_alter.h).
+   - The main phase: the rows of a snapshot are read, and every row's entries go to the builds, which
+     sort and load them. Then the builds are brought up to date in rounds.
+   - Commit, under the exclusive lock: the last round. One change of the engine's catalog, for all
+     partitions, publishes the new indexes, drops and renames the old ones. Until then no statement
+     sees a change, and rollback only throws the builds away.
 
-   Writers are kept out by the metadata lock. It is granted only when all transactions that wrote
-   have ended, have lost their connections or could not be rolled back. For the latter two
-   wait_until_decided() waits. So the newest version of every row is a committed one.
+   The exclusive lock is granted only when all transactions that wrote have ended, have lost their
+   connections or could not be rolled back. For the latter two wait_until_decided() waits. So the
+   newest version of every row is a committed one.
 
    After a crash between the engine's commit and the change of the .frm the server asks
    check_version() (hton.cc) which of the two definitions holds. The answer is in the schema note
@@ -28,6 +28,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "instant_alter.h"
+#include "online_alter.h"
 #include "settings.h"
 #include "table_options.h"
 #include <algorithm>
@@ -57,6 +58,7 @@ public:
   ~InplaceContext() override { abort_builds(); }
   void abort_builds()
   {
+    online.end();
     for (slc_build *build : builds)
       slc_index_build_abort(build);
     builds.clear();
@@ -67,6 +69,9 @@ public:
   std::unique_ptr<Codec> codec;         // of the new definition
   std::vector<uint> indexes;            // of the new definition that are built
   std::vector<slc_build *> builds;      // in their order
+  OnlineAlter online;                   // while indexes are built
+
+  OnlineAlter::Builds builds_of(TABLE *altered) { return {codec.get(), altered->record[0], &indexes, &builds}; }
 };
 
 /* Every column is at its place in the record and of the same form. */
@@ -216,7 +221,7 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   if (!(info->handler_flags & INDEX_ADD))
     return HA_ALTER_INPLACE_INSTANT;
   info->unsupported_reason= "an index is built";
-  return HA_ALTER_INPLACE_NOCOPY_LOCK;
+  return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }
 
 bool ha_sluice::can_convert_nocopy(const Field &field, const Column_definition &type) const { return grows_into(field, type); }
@@ -283,6 +288,12 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     context->indexes.push_back(index);
     context->builds.push_back(build);
   }
+  if (!context->builds.empty())
+    if (const slc_err error= context->online.begin(connect(false)->waiter(), ha_thd(), m_share->table()))
+    {
+      print_error(fail(error), MYF(0));
+      return true;
+    }
   info->handler_ctx= context.release();
   return false;
 }
@@ -317,39 +328,85 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Codec &codec, uchar
   return error == SLC_END ? 0 : fail(error);
 }
 
+/* The error of a build; a duplicate with the row that has the value. */
+void ha_sluice::report_build_error(slc_err build_error, slc_trx *view, TABLE *altered, Codec &codec, uint index)
+{
+  const int error= fail(build_error);
+  if (build_error == SLC_DUPLICATE)
+  {
+    slc_found found;
+    Buffer key;
+    key.append(slc_duplicate_pk());
+    slc_cursor *cursor= slc_cursor_new(m_share->table());
+    const bool is_read= !slc_row_get(cursor, view, key.bytes(), SLC_LOCK_NONE, SLC_WAIT, &found) &&
+                        codec.get_row(codec.plan(codec.stored()), altered->record[0], key.bytes(), found.row);
+    if (is_read)
+      report_duplicate(altered, &altered->key_info[index]);
+    slc_cursor_free(cursor);
+    if (is_read)
+      return;
+  }
+  print_error(error, MYF(0));
+}
+
+/* Writers go on. */
 bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   if (!(info->handler_flags & INDEX_ADD))
     return false;
   InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
-  Connection *connection= connect(false);
-  slc_waiter waiter= connection->waiter();
-  slc_trx *trx= slc_trx_new(engine, &waiter, thd_get_thread_id(ha_thd()));
-  slc_trx_start(trx, SLC_ISO_READ_UNCOMMITTED, lock_wait_timeout_ms(ha_thd()));
+  connect(false);
+  slc_trx *view= context->online.view();
   slc_cursor *cursor= slc_cursor_new(m_share->table());
-  int error= feed_builds(trx, cursor, *context->codec, altered->record[0], context->indexes, context->builds);
-  if (error)
-    print_error(error, MYF(0));
-  for (uint i= 0; i < info->index_add_count && !error; i++)
-  {
-    const slc_err finish_error= slc_index_build_finish(context->builds[i], trx);
-    if (!finish_error)
-      continue;
-    error= fail(finish_error);
-    slc_found found;
-    const slc_bytes pk= slc_duplicate_pk();
-    Buffer key;
-    key.append(pk);
-    if (finish_error == SLC_DUPLICATE &&
-        !slc_row_get(cursor, trx, key.bytes(), SLC_LOCK_NONE, SLC_WAIT, &found) &&
-        context->codec->get_row(context->codec->plan(context->codec->stored()), altered->record[0], key.bytes(), found.row))
-      report_duplicate(altered, &altered->key_info[info->index_add_buffer[i]]);
-    else
-      print_error(error, MYF(0));
-  }
+  const int error= feed_builds(view, cursor, *context->codec, altered->record[0], context->indexes, context->builds);
   slc_cursor_free(cursor);
-  slc_trx_free(trx);
-  return error != 0;
+  if (error)
+  {
+    print_error(error, MYF(0));
+    return true;
+  }
+  for (uint i= 0; i < context->builds.size(); i++)
+    if (const slc_err finish_error= slc_index_build_finish(context->builds[i], view))
+    {
+      report_build_error(finish_error, view, altered, *context->codec, context->indexes[i]);
+      return true;
+    }
+  if (const slc_err follow_error= context->online.follow(context->builds_of(altered)))
+  {
+    print_error(fail(follow_error), MYF(0));
+    return true;
+  }
+  return false;
+}
+
+/* The last round, under the exclusive lock. */
+bool ha_sluice::end_online(TABLE *altered, void *inplace_context)
+{
+  InplaceContext *context= static_cast<InplaceContext *>(inplace_context);
+  if (context->builds.empty())
+    return false;
+  if (const int error= wait_until_decided(ha_thd(), m_share->name(), true))
+  {
+    print_error(error, MYF(0));
+    return true;
+  }
+  slc_online_report report{};
+  slc_err error= context->online.round(context->builds_of(altered), &report);
+  if (!error && report.again)
+    error= SLC_LOCKED;
+  if (error)
+  {
+    print_error(fail(error), MYF(0));
+    return true;
+  }
+  for (uint i= 0; i < context->builds.size(); i++)
+    if ((error= slc_index_build_prove(context->builds[i])))
+    {
+      report_build_error(error, context->online.view(), altered, *context->codec, context->indexes[i]);
+      return true;
+    }
+  context->online.end();
+  return false;
 }
 
 /* The server commits the first partition and leaves it to the engine to take all with it: then no
@@ -370,6 +427,9 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
       contexts.push_back(static_cast<InplaceContext *>(*each));
   else
     contexts.push_back(context);
+  for (InplaceContext *each : contexts)
+    if (each->handler->end_online(altered, each))
+      return true;
   int error= 0;
   const bool sets_counter= info->create_info->used_fields & HA_CREATE_USED_AUTO && info->create_info->auto_increment_value;
   std::deque<IndexChange> changes;

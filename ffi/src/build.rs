@@ -86,6 +86,33 @@ pub unsafe extern "C" fn slc_index_build_finish(build: *mut slc_build, trx: *mut
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_index_build_put(
+    build: *mut slc_build,
+    key: slc_bytes,
+    user_key_len: u32,
+    unique_check: i32,
+    value: slc_bytes,
+) -> slc_err {
+    let slc_build { engine, build } = unsafe { &mut *build };
+    enter(engine, || {
+        let (key, value) = unsafe { (key.get(), value.get()) };
+        build.put(key, user_key_len as usize, unique_check != 0, value)
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_index_build_remove(build: *mut slc_build, key: slc_bytes) -> slc_err {
+    let slc_build { engine, build } = unsafe { &mut *build };
+    enter(engine, || build.remove(unsafe { key.get() }))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_index_build_prove(build: *mut slc_build) -> slc_err {
+    let slc_build { engine, build } = unsafe { &mut *build };
+    enter(engine, || build.prove_unique())
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_index_build_abort(build: *mut slc_build) {
     if build.is_null() {
         return;

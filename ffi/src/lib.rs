@@ -4,7 +4,7 @@
 //! becomes `SLC_POISONED`. No logic lives here: pointers become slices, slices become calls of the
 //! `sluice` crate, results become codes.
 //!
-//! Order of the files, top to bottom: `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
+//! Order of the files, top to bottom: `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
 //! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `engine`, `error`, `abi`.
 //!
 //! # Safety
@@ -38,6 +38,7 @@ mod error;
 mod foreign;
 mod load;
 mod locks;
+mod online;
 mod row;
 mod statistics;
 mod stats;

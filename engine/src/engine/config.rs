@@ -113,6 +113,13 @@ settings! {
             change: Change::ByOwnCode,
             manual: "see below. InnoDB: twice `innodb_io_capacity`, at least 2000"
         }
+        online_alter_log_max_size: u64, "Memory for the keys of rows that are changed while an ALTER TABLE lets writers go on, in bytes" {
+            values: long(128 * MIB, 64 * KIB, TIB, 1),
+            unit: "bytes",
+            change: Change::ThroughEngine,
+            manual: "for the keys of rows that are changed while an ALTER TABLE lets writers go on; a key is kept once. \
+                     InnoDB: `innodb_online_alter_log_max_size`"
+        }
         sort_buffer_size: u64, "Memory for sorting the entries of one index that is being built, in bytes; more is spilled to files" {
             values: long(16 * MIB, 64 * KIB, 4 * GIB, 4 * KIB),
             unit: "bytes",

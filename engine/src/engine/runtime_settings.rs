@@ -30,6 +30,7 @@ impl Engine {
     pub(in crate::engine) fn apply_at_open(&self, config: &Config) -> Result<()> {
         self.flush_log_at_trx_commit(config.flush_log_at_trx_commit)?;
         self.sort_buffer_size(config.sort_buffer_size)?;
+        self.online_alter_log_max_size(config.online_alter_log_max_size)?;
         self.stats_sample_pages(config.stats_sample_pages)?;
         self.stats_persistent(config.stats_persistent)?;
         self.stats_auto_recalc(config.stats_auto_recalc)?;
@@ -73,6 +74,10 @@ impl Apply for Engine {
     }
     fn io_capacity_max(&self, to: u32) -> Result<()> {
         self.store.pool.flusher().set_io_capacity_max(to);
+        Ok(())
+    }
+    fn online_alter_log_max_size(&self, to: u64) -> Result<()> {
+        self.store.online_alter_log_max_size.store(to, Ordering::Relaxed);
         Ok(())
     }
     fn sort_buffer_size(&self, to: u64) -> Result<()> {

@@ -36,7 +36,7 @@ use crate::table::undo::read_retries::ReadRetries;
 use crate::table::undo::rollback::Rollback;
 use crate::table::undo::waiting::WaitingRollbacks;
 use crate::txn::{Trx, TrxSys};
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
 
 #[derive(Clone, Debug)]
@@ -66,6 +66,9 @@ impl Default for StoreConfig {
     }
 }
 
+/// Until the setting comes.
+const ONLINE_ALTER_LOG_MAX_SIZE: u64 = 128 << 20;
+
 /// The layers below, as the parts of the table layer get them.
 struct Shared {
     pool: Arc<Pool>,
@@ -87,6 +90,8 @@ pub struct Store {
     pub change: Arc<ChangeBuffer>,
     pub catalog: Arc<Catalog>,
     pub sort_buffer_size: Arc<AtomicU64>,
+    /// Bytes of the keys that an ALTER TABLE follows while writers go on.
+    pub online_alter_log_max_size: AtomicU64,
     pub bulk_load_min: u64,
     pub undo_pages_kept: u32,
     pub snapshot_isolation: AtomicBool,
@@ -120,6 +125,7 @@ impl Store {
         let rows = Arc::new(shared.rows(rollbacks.clone(), verify.clone()));
         Store {
             sort_buffer_size: sort_buffer_size.clone(),
+            online_alter_log_max_size: AtomicU64::new(ONLINE_ALTER_LOG_MAX_SIZE),
             bulk_load_min: config.bulk_load_min,
             undo_pages_kept: config.undo_pages_kept,
             snapshot_isolation: AtomicBool::new(config.snapshot_isolation),
@@ -181,7 +187,8 @@ impl Store {
         &self.statistics_keeper
     }
     /// Begins an ALTER TABLE that lets writers go on: [`OnlineAlter`].
-    pub fn begin_online(&self, table: &Arc<Table>, base: &mut Trx, bytes_max: u64) -> Result<OnlineAlter> {
+    pub fn begin_online(&self, table: &Arc<Table>, base: &mut Trx) -> Result<OnlineAlter> {
+        let bytes_max = self.online_alter_log_max_size.load(Ordering::Relaxed);
         OnlineAlter::begin(&self.reader, table, base, bytes_max)
     }
     /// A cursor for any index of the table.

@@ -33,7 +33,11 @@ pub fn dump(store: &Store, table: &Table, undone: &[u64], out: &mut dyn Write) -
         )?;
     }
     // Rows of a table that was altered: their definitions, as plugin/row_history.h draws them.
-    let is_told = |line: &&str| ["form ", "added ", "rows ", "key "].iter().any(|word| line.starts_with(word));
+    let is_told = |line: &&str| {
+        ["form ", "added ", "rows ", "key "]
+            .iter()
+            .any(|word| line.starts_with(word))
+    };
     for line in table.schema.lines().filter(is_told) {
         writeln!(out, "# {line}")?;
     }

@@ -7,8 +7,6 @@ use crate::table::{IndexBuild, IndexChange, IndexSpec, LockChoice, OnlineAlter};
 use crate::txn::{Isolation, Trx};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Bytes of touched keys that are more than enough.
-const PLENTY: u64 = 1 << 20;
 const KEYS: u64 = 150;
 
 fn spec(unique: bool) -> IndexSpec {
@@ -50,7 +48,7 @@ fn round(
     unique: bool,
 ) -> Result<u64> {
     let mut newer = rig.begin(Isolation::RepeatableRead);
-    let done = online.round(view, &mut newer, &mut |_, pk, was, is| {
+    let done = online.round(view, &mut newer, &mut |pk, was, is| {
         if let Some(was) = was {
             build.remove(&entry(pk, &Row::decode(was), unique).0)?;
         }
@@ -157,7 +155,7 @@ fn an_index_built_beside_writers_is_complete() {
             .begin_build(&rig.table, &spec(unique))
             .expect("begin");
         let mut view = rig.begin(Isolation::RepeatableRead);
-        let online = rig.store().begin_online(&rig.table, &mut view, PLENTY).expect("begin");
+        let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
         let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for writer in 0..3 {
@@ -219,7 +217,7 @@ fn a_transaction_that_outlasts_rounds_is_followed() {
         .begin_build(&rig.table, &spec(false))
         .expect("begin");
     let mut view = rig.begin(Isolation::RepeatableRead);
-    let online = rig.store().begin_online(&rig.table, &mut view, PLENTY).expect("begin");
+    let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
     base(&rig, &mut build, &mut view, false).expect("base");
     let (mut commits, mut rolls_back) = (rig.begin(Isolation::ReadCommitted), rig.begin(Isolation::ReadCommitted));
     let (three, four) = (3u32.to_be_bytes(), 4u32.to_be_bytes());
@@ -252,7 +250,7 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
             .begin_build(&rig.table, &spec(true))
             .expect("begin");
         let mut view = rig.begin(Isolation::RepeatableRead);
-        let online = rig.store().begin_online(&rig.table, &mut view, PLENTY).expect("begin");
+        let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
         for (pk, row) in rows(&rig) {
             let (key, len) = unique_by_shade(&pk, &row);
             build.add(&key, len, true, &[]).expect("add");
@@ -270,7 +268,7 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
         rig.engine.commit(&mut trx, false).expect("commit");
         let mut newer = rig.begin(Isolation::RepeatableRead);
         online
-            .round(&mut view, &mut newer, &mut |_, pk, was, is| {
+            .round(&mut view, &mut newer, &mut |pk, was, is| {
                 build.remove(&unique_by_shade(pk, &Row::decode(was.expect("was"))).0)?;
                 let (key, len) = unique_by_shade(pk, &Row::decode(is.expect("is")));
                 build.put(&key, len, true, &[])
@@ -288,18 +286,19 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
 #[test]
 fn a_list_that_is_full_ends_the_alter_and_no_writer() {
     let rig = TableFixture::create(SimDisk::new(3));
+    rig.engine.set("online_alter_log_max_size", 65_536).expect("set");
     let mut view = rig.begin(Isolation::RepeatableRead);
-    let online = rig.store().begin_online(&rig.table, &mut view, 1).expect("begin");
+    let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
     let again = rig
         .store()
-        .begin_online(&rig.table, &mut rig.begin(Isolation::RepeatableRead), 1);
+        .begin_online(&rig.table, &mut rig.begin(Isolation::RepeatableRead));
     assert!(matches!(again, Err(Error::Unsupported(_))), "one ALTER TABLE at a time");
-    (0..200).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
+    (0..4000).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
     let mut newer = rig.begin(Isolation::RepeatableRead);
-    let full = online.round(&mut view, &mut newer, &mut |_, _, _, _| Ok(()));
+    let full = online.round(&mut view, &mut newer, &mut |_, _, _| Ok(()));
     assert!(matches!(full, Err(Error::OnlineAlterFull(_))), "{full:?}");
     drop(online);
     end(&rig, view);
     end(&rig, newer);
-    put(&rig, 1000, &row(1, 1000));
+    put(&rig, 4000, &row(1, 4000));
 }

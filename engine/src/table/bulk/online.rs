@@ -21,7 +21,7 @@ use std::sync::Arc;
 const KEYS_PER_POLL: usize = 64;
 
 /// Takes a clustered key, and the row by the older and by the newer view; None: no row.
-pub type EachChange<'a> = &'a mut dyn FnMut(&mut Trx, &[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
+pub type EachChange<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
 
 /// An ALTER TABLE under way. Its end, or its drop, takes the list of touched keys off the table.
 pub struct OnlineAlter {
@@ -70,8 +70,8 @@ impl OnlineAlter {
     }
 
     /// One round. `old` has the snapshot of the round before, or the first one; `new` gets one here.
-    /// The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets `new`,
-    /// and the rows that differ. In the last round no other transaction has changes in the table;
+    /// The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets
+    /// the rows that differ. In the last round no other transaction has changes in the table;
     /// then `again` is 0.
     pub fn round(&self, old: &mut Trx, new: &mut Trx, each: EachChange<'_>) -> Result<Round> {
         // In this order: see the proof of L1.
@@ -93,7 +93,7 @@ impl OnlineAlter {
             let (was, is) = (row(had, &before), row(has, &after));
             if was != is {
                 done.changed += 1;
-                each(new, key, was.as_deref(), is.as_deref())?;
+                each(key, was.as_deref(), is.as_deref())?;
             }
             if self.is_changed_since(key, &view)? {
                 done.again += 1;
