@@ -331,6 +331,9 @@ typedef struct {
   const char *replaces;
 } slc_rename;
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const slc_rename *);
+/* The table gets the contents and the definition of the table `rebuilt`, which is no more then. One
+   atomic, durable change; needs exclusive use of both. */
+slc_err slc_table_replace(slc_table *, const char *rebuilt, int foreign_unchecked);
 /* a foreign key; the texts live through the callback */
 typedef struct {
   slc_bytes name, child, parent;

@@ -173,6 +173,21 @@ pub unsafe extern "C" fn slc_table_truncate(
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_table_replace(
+    table: *mut slc_table,
+    rebuilt: *const c_char,
+    foreign_unchecked: i32,
+) -> slc_err {
+    let table = unsafe { slc_table::of(table) };
+    enter(&table.engine, || {
+        check_writable(table.read_only)?;
+        let rebuilt = unsafe { name(rebuilt)? };
+        let tables = table.engine.store().tables();
+        tables.replace_table(&table.table, rebuilt, foreign_unchecked != 0)
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_table_check_decided(
     engine: *mut slc_engine,
     table: *const c_char,

@@ -302,3 +302,48 @@ fn a_list_that_is_full_ends_the_alter_and_no_writer() {
     end(&rig, newer);
     put(&rig, 4000, &row(1, 4000));
 }
+
+/// The steps of a rebuild, with a crash after each.
+#[test]
+fn a_rebuilt_table_takes_the_place_of_the_old_one() {
+    for replaces in [false, true] {
+        let disk = SimDisk::new(9);
+        let rig = TableFixture::create(disk.clone());
+        (0..300).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
+        let tables = rig.store().tables();
+        tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
+        let rebuilt = TableFixture {
+            engine: rig.engine.clone(),
+            table: tables.open_table("rebuilt").expect("open"),
+        };
+        for (pk, row) in rows(&rig) {
+            let mut trx = rebuilt.begin(Isolation::ReadCommitted);
+            rebuilt.insert(&mut trx, &pk, &row).expect("insert");
+            rebuilt.engine.commit(&mut trx, false).expect("commit");
+        }
+        let mut old_view = rig.begin(Isolation::RepeatableRead);
+        rig.scan(&mut old_view, 0, false, false, None).expect("scan");
+        let meant = rows(&rig);
+        if replaces {
+            tables.replace_table(&rig.table, "rebuilt", false).expect("replaced");
+            assert!(tables.open_table("rebuilt").is_err());
+            let refused = rig.scan(&mut old_view, 0, false, false, None);
+            assert!(
+                matches!(refused, Err(Error::TableChanged)),
+                "an older view does not see the new rows"
+            );
+            rig.check_table();
+            assert_eq!(rows(&rig), meant);
+            put(&rig, 1000, &row(2, 1000));
+        }
+        end(&rig, old_view);
+        rig.engine.flush_log().expect("durable");
+        drop(rebuilt);
+        drop(rig);
+        let rig = TableFixture::reopen(disk.crash(1)).expect("recovered");
+        super::crash::wait_for_rollback(&rig.engine);
+        rig.check_table();
+        assert_eq!(rows(&rig).len(), meant.len() + replaces as usize);
+        assert_eq!(rig.store().tables().open_table("rebuilt").is_ok(), !replaces);
+    }
+}

@@ -1,7 +1,7 @@
 //! The catalog: which tables and indexes exist, what they are made of, and the statements that
 //! change it.
 //!
-//! Files, top to bottom: `index_quarantine`, `open`, `ddl`, `damage_log`, `foreign_binding`,
+//! Files, top to bottom: `index_quarantine`, `open`, `replace`, `ddl`, `damage_log`, `foreign_binding`,
 //! `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`, `layout`, `foreign_names`, `foreign_key`, `key_part`,
 //! `touched_keys`.
 pub(crate) mod append_hint;
@@ -17,6 +17,7 @@ pub(crate) mod index_quarantine;
 pub(crate) mod key_part;
 pub(crate) mod layout;
 pub(crate) mod open;
+pub(crate) mod replace;
 pub(crate) mod table;
 pub(crate) mod touched_keys;
 pub(crate) mod versions;
