@@ -29,6 +29,8 @@ bool checks_unique_first(const THD *thd, const TABLE_SHARE *share);
 
 } // namespace sluice
 
+namespace sluice { class OnlineRebuild; }
+
 class ha_sluice final : public handler
 {
 public:
@@ -252,6 +254,7 @@ private:
 
   void report_build_error(slc_err build_error, slc_trx *view, TABLE *altered, sluice::Codec &codec, uint index);
   bool end_online(TABLE *altered, void *inplace_context);
+  bool report_rebuild_error(slc_err error, TABLE *altered, const sluice::OnlineRebuild &rebuild);
 
   /* admin.cc */
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);

@@ -29,6 +29,7 @@
 #include "ha_sluice.h"
 #include "instant_alter.h"
 #include "online_alter.h"
+#include "online_rebuild.h"
 #include "settings.h"
 #include "table_options.h"
 #include <algorithm>
@@ -42,6 +43,8 @@ static const alter_table_operations DEFINITION_ONLY=
   ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED;
 static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
+/* Rows are stored anew. */
+static const alter_table_operations REBUILD= ALTER_RECREATE_TABLE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
 static const alter_table_operations INDEX_ADD= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
 
 namespace {
@@ -59,6 +62,7 @@ public:
   void abort_builds()
   {
     online.end();
+    rebuild.reset();
     for (slc_build *build : builds)
       slc_index_build_abort(build);
     builds.clear();
@@ -70,6 +74,7 @@ public:
   std::vector<uint> indexes;            // of the new definition that are built
   std::vector<slc_build *> builds;      // in their order
   OnlineAlter online;                   // while indexes are built
+  std::unique_ptr<OnlineRebuild> rebuild; // or of the whole table
 
   OnlineAlter::Builds builds_of(TABLE *altered) { return {codec.get(), altered->record[0], &indexes, &builds}; }
 };
@@ -184,15 +189,14 @@ struct IndexChange
 };
 
 /* Why the server has to copy the table; null: it has not. */
-const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
+const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
+                       slc_table *engine_table)
 {
   if (info->ignore)
     return "IGNORE";
   if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE | ALTER_COLUMN_NOT_NULLABLE))
     return "a column's type or NOT NULL does not fit the values that rows have";
-  if (info->handler_flags & (ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX))
-    return "rows are stored by the primary key";
-  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES))
+  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD))
     return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
                                                                    : "the kind of change";
   if (changes_option_of_rows(info))
@@ -202,7 +206,9 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (info->handler_flags & INDEX_ADD && adds_virtual_column(altered, info))
     return "an index on a virtual column";
   if (change.changes_columns())
-    return change.why_copied();
+    return info->handler_flags & REBUILD ? "columns change and rows are rebuilt" : change.why_copied();
+  if (info->handler_flags & REBUILD && same_columns(table, altered))
+    return why_not_rebuilt(table, altered, engine_table);
   return same_columns(table, altered) && table->s->primary_key == altered->s->primary_key ? nullptr : "the form of rows";
 }
 
@@ -215,9 +221,14 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
 {
   const std::unique_ptr<Codec> codec= Codec::build(altered);
   const ColumnChange change(table, *m_codec, altered, *codec, info);
-  info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info);
+  info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info, m_share->table());
   if (info->unsupported_reason)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (info->handler_flags & REBUILD)
+  {
+    info->unsupported_reason= "rows are rebuilt";
+    return HA_ALTER_INPLACE_COPY_NO_LOCK;
+  }
   if (!(info->handler_flags & INDEX_ADD))
     return HA_ALTER_INPLACE_INSTANT;
   info->unsupported_reason= "an index is built";
@@ -268,12 +279,24 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
 {
   if (check_options(ha_thd(), altered->s, info->create_info, table->s))
     return true;
-  if (const int error= wait_until_decided(ha_thd(), m_share->name(), info->index_add_count > 0))
+  const bool rebuilds= info->handler_flags & REBUILD;
+  if (const int error= wait_until_decided(ha_thd(), m_share->name(), rebuilds || info->index_add_count > 0))
   {
     print_error(error, MYF(0));
     return true;
   }
   std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered, info));
+  if (rebuilds)
+  {
+    context->rebuild.reset(new OnlineRebuild(table, *m_codec, altered, *context->codec));
+    if (const slc_err error= context->rebuild->begin(connect(false)->waiter(), ha_thd(), m_share->table(), m_share->name()))
+    {
+      print_error(fail(error), MYF(0));
+      return true;
+    }
+    info->handler_ctx= context.release();
+    return false;
+  }
   for (uint i= 0; i < info->index_add_count; i++)
   {
     const uint index= info->index_add_buffer[i];
@@ -349,12 +372,23 @@ void ha_sluice::report_build_error(slc_err build_error, slc_trx *view, TABLE *al
   print_error(error, MYF(0));
 }
 
+bool ha_sluice::report_rebuild_error(slc_err error, TABLE *altered, const OnlineRebuild &rebuild)
+{
+  if (error == SLC_DUPLICATE)
+    report_duplicate(altered, &altered->key_info[rebuild.duplicate_key()]);
+  else if (error)
+    print_error(fail(error), MYF(0));
+  return error != SLC_OK;
+}
+
 /* Writers go on. */
 bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
+  InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
+  if (context->rebuild)
+    return report_rebuild_error(context->rebuild->fill(), altered, *context->rebuild);
   if (!(info->handler_flags & INDEX_ADD))
     return false;
-  InplaceContext *context= static_cast<InplaceContext *>(info->handler_ctx);
   connect(false);
   slc_trx *view= context->online.view();
   slc_cursor *cursor= slc_cursor_new(m_share->table());
@@ -421,6 +455,20 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
       context->abort_builds();
     return false;
   }
+  const bool sets_counter= info->create_info->used_fields & HA_CREATE_USED_AUTO && info->create_info->auto_increment_value;
+  if (context->rebuild)
+  {
+    if (const int error= wait_until_decided(ha_thd(), m_share->name(), true))
+    {
+      print_error(error, MYF(0));
+      return true;
+    }
+    if (report_rebuild_error(context->rebuild->publish(), altered, *context->rebuild))
+      return true;
+    if (sets_counter)
+      set_auto_increment_at_least(info->create_info->auto_increment_value);
+    return false;
+  }
   std::vector<InplaceContext *> contexts;
   if (info->group_commit_ctx)
     for (inplace_alter_handler_ctx **each= info->group_commit_ctx; *each; each++)
@@ -431,7 +479,6 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
     if (each->handler->end_online(altered, each))
       return true;
   int error= 0;
-  const bool sets_counter= info->create_info->used_fields & HA_CREATE_USED_AUTO && info->create_info->auto_increment_value;
   std::deque<IndexChange> changes;
   std::vector<slc_index_change> list;
   for (InplaceContext *each : contexts)

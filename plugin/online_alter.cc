@@ -10,8 +10,6 @@ namespace {
 
 /* A round of so few rows takes some milliseconds: it is short enough for the exclusive lock. */
 constexpr uint64_t KEYS_OF_LAST_ROUND= 200;
-/* Where rows are changed faster than they are followed, rounds do not get shorter. */
-constexpr uint ROUNDS_MAX= 30;
 
 struct Follow
 {
@@ -68,26 +66,35 @@ slc_err OnlineAlter::begin(const slc_waiter &waiter, THD *thd, slc_table *table)
   return slc_online_begin(table, m_view, &m_online);
 }
 
+slc_err OnlineAlter::round_with(slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report)
+{
+  slc_trx *newer= new_view();
+  const slc_err error= slc_online_round(m_online, m_view, newer, each, ctx, report);
+  slc_trx_free(m_view);
+  m_view= newer;
+  return error == SLC_ROW_NOT_MADE && *kept ? *kept : error;
+}
+
 slc_err OnlineAlter::round(const Builds &builds, slc_online_report *report)
 {
   Follow follow= {builds, builds.codec->plan(builds.codec->stored()), {}, SLC_OK};
-  slc_trx *newer= new_view();
-  const slc_err error= slc_online_round(m_online, m_view, newer, follow_row, &follow, report);
-  slc_trx_free(m_view);
-  m_view= newer;
-  return error == SLC_ROW_NOT_MADE && follow.error ? follow.error : error;
+  return round_with(follow_row, &follow, &follow.error, report);
+}
+
+bool OnlineAlter::is_enough(uint64_t keys, uint64_t before, uint rounds)
+{
+  return keys <= KEYS_OF_LAST_ROUND || (keys >= before - before / 8 && rounds > 4);
 }
 
 slc_err OnlineAlter::follow(const Builds &builds)
 {
-  slc_online_report report{};
   uint64_t before= UINT64_MAX;
   for (uint rounds= 0; rounds < ROUNDS_MAX; rounds++)
   {
+    slc_online_report report{};
     if (const slc_err error= round(builds, &report))
       return error;
-    const bool shrinks= report.keys < before - before / 8;
-    if (report.keys <= KEYS_OF_LAST_ROUND || (!shrinks && rounds > 4))
+    if (is_enough(report.keys, before, rounds))
       break;
     before= report.keys;
   }

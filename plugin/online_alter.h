@@ -33,6 +33,12 @@ public:
     const std::vector<slc_build *> *builds;
   };
   slc_err round(const Builds &builds, slc_online_report *report);
+  /* The same for any taker of changed rows. SLC_ROW_NOT_MADE becomes the error that it has kept. */
+  slc_err round_with(slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report);
+  /* No further round before the last one. before: keys of the round before. */
+  static bool is_enough(uint64_t keys, uint64_t before, uint rounds);
+  /* Where rows are changed faster than they are followed, rounds do not get shorter. */
+  static constexpr uint ROUNDS_MAX= 30;
   /* Rounds until the last one will be short. */
   slc_err follow(const Builds &builds);
   void end();

@@ -26,7 +26,8 @@ DATABASE = "online"
 CREATE = """CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL,
 KEY k_1 (k)) ENGINE={engine}"""
 FILL = "INSERT INTO t SELECT seq, 1 + (seq * 7919) %% {rows}, SHA2(seq, 256), SHA2(-seq, 224) FROM seq_1_to_{rows}"
-ALTERS = {"new": "ADD INDEX new (c, k)", "new_unique": "ADD UNIQUE INDEX new_unique (pad, id)"}
+ALTERS = {"new": "ADD INDEX new (c, k)", "new_unique": "ADD UNIQUE INDEX new_unique (pad, id)", "FORCE": "FORCE",
+          "PRIMARY KEY": "DROP PRIMARY KEY, ADD PRIMARY KEY (id, k)"}
 # What writers meet besides success.
 HARMLESS = (1205, 1213, 1020, 1062, 1412)
 
@@ -142,8 +143,11 @@ class Trial:
     def end_in_the_middle(self, number, dice):
         """One ALTER TABLE that ends by KILL or kill -9; the table is checked then."""
         with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
-            for index in ALTERS:
+            for index in ("new", "new_unique"):
                 cursor.execute(f"DROP INDEX IF EXISTS {index} ON t")
+            cursor.execute("SELECT COUNT(*) FROM information_schema.key_column_usage WHERE table_schema = DATABASE() AND constraint_name = 'PRIMARY'")
+            if cursor.fetchone()[0] == 2:
+                cursor.execute("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
         name = dice.choice(list(ALTERS))
         kills = dice.random() < 0.5
         with Writers(self.server, self.arguments.clients, self.arguments.rows) as writers:
@@ -163,7 +167,7 @@ class Trial:
         if kills:
             self.server.start()
         indexes = self.check()
-        display.say(f"round {number}: {'kill -9' if kills else 'KILL'} in ADD {name}: indexes {', '.join(indexes)}")
+        display.say(f"round {number}: {'kill -9' if kills else 'KILL'} in {ALTERS[name]}: indexes {', '.join(indexes)}")
 
     @staticmethod
     def alter(link, name):

@@ -47,7 +47,7 @@ impl Tables {
             self.catalog.foreign.write().forget_alter(rebuilt);
             table.publish(new);
             self.catalog.renumbered(table, old.id, id);
-            table.statistics.truncated();
+            table.statistics.replaced(with.statistics.counts.rows());
             table
                 .next_row_id
                 .fetch_max(with.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);

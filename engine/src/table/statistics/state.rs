@@ -137,6 +137,11 @@ impl Statistics {
         let mut marks = self.marks.lock();
         (marks.computed_at, marks.loaded) = (self.counts.changes(), true);
     }
+    /// The table got other rows: nothing that was computed holds.
+    pub(in crate::table) fn replaced(&self, rows: u64) {
+        self.truncated();
+        self.counts.inserted(rows);
+    }
     /// Takes what the user says of the table. `shapes`: of each index, by its number.
     pub(in crate::table) fn describe(&self, options: &StatisticsOptions, shapes: Vec<(IndexId, Arc<KeyShape>)>) {
         self.persistent.store(choice(options.persistent), Ordering::Relaxed);

@@ -1,0 +1,224 @@
+/* See online_rebuild.h. */
+#include "online_rebuild.h"
+#include "ddl.h"
+#include "engine.h"
+#include "settings.h"
+#include <atomic>
+
+namespace sluice {
+
+namespace {
+
+/* The prefix makes the server's start remove what a crash left (hton.cc). */
+std::string name_beside(const std::string &name)
+{
+  static std::atomic<uint> number{0};
+  return name.substr(0, name.rfind('/') + 1) + "#sql-rebuild-" + std::to_string(current_pid) + "-" + std::to_string(++number);
+}
+
+} // namespace
+
+const char *why_not_rebuilt(const TABLE *table, const TABLE *altered, slc_table *engine_table)
+{
+  if (table->part_info || altered->part_info)
+    return "a partitioned table is rebuilt";
+  if (table->s->tmp_table)
+    return "a temporary table is rebuilt";
+  if (table->s->primary_key != MAX_KEY && altered->s->primary_key == MAX_KEY)
+    return "the table loses its primary key";
+  if (slc_table_foreign(engine_table))
+    return "a table with foreign keys is rebuilt";
+  for (uint i= 0; i < altered->s->fields; i++)
+    if (!altered->field[i]->stored_in_db())
+      return "a table with virtual columns is rebuilt";
+  return nullptr;
+}
+
+slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *table, const std::string &name)
+{
+  m_thd= thd;
+  m_waiter= waiter;
+  m_old= table;
+  Definition definition(m_altered, false);
+  definition.def.replaces= name.c_str();
+  const std::string new_name= name_beside(name);
+  if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))
+    return error;
+  m_new_name= new_name;
+  slc_err error= slc_table_open(engine, new_name.c_str(), &m_new);
+  if (!error)
+    error= slc_load_begin(m_new, &m_load);
+  if (!error)
+    error= m_online.begin(waiter, thd, table);
+  return error;
+}
+
+/* A row of the table as the altered table's record: both have the same columns at the same
+   places. */
+slc_err OnlineRebuild::read(slc_bytes pk, slc_bytes row)
+{
+  if (!m_from.get_row(m_from.plan(m_from.stored()), m_table->record[0], pk, row))
+    return SLC_CORRUPT;
+  memcpy(m_altered->record[0], m_table->record[0], m_altered->s->reclength);
+  return SLC_OK;
+}
+
+/* Clustered key and entries of the record; `pk`: that of the old row, which a table without a
+   primary key keeps. */
+void OnlineRebuild::make(slc_bytes pk, Made *made)
+{
+  const uchar *record= m_altered->record[0];
+  m_clustered.clear();
+  if (m_codec.has_primary_key())
+    m_codec.put_key(m_clustered, m_codec.primary(), record);
+  else
+    m_clustered.append(pk);
+  made->clustered= m_clustered.bytes();
+  m_entries.clear();
+  m_images.clear();
+  for (uint i= 0; i < m_codec.secondary_count(); i++)
+    m_images.push_back(m_codec.put_entry(m_entries, m_codec.server_index(i + 1), record, made->clustered));
+  made->entries.clear();
+  for (uint i= 0; i < m_images.size(); i++)
+  {
+    const EntryImage &image= m_images[i];
+    slc_entry entry;
+    entry.index= i;
+    entry.user_key_len= image.user_key_length;
+    entry.unique_check= image.unique_check;
+    entry.key= m_entries.bytes(image.key, image.key_length);
+    entry.value= m_entries.bytes(image.value, image.value_length);
+    made->entries.push_back(entry);
+  }
+}
+
+slc_err OnlineRebuild::note_duplicate(slc_err error)
+{
+  if (error == SLC_DUPLICATE)
+    m_duplicate_key= m_codec.server_index(slc_duplicate_index());
+  return error;
+}
+
+slc_err OnlineRebuild::fill()
+{
+  slc_cursor *cursor= slc_cursor_new(m_old);
+  slc_trx *view= m_online.view();
+  slc_found found;
+  slc_err error= slc_cursor_begin(cursor, view, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
+  if (!error)
+    error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
+  Made made;
+  while (!error)
+  {
+    if (thd_kill_level(m_thd) != THD_IS_NOT_KILLED)
+      error= SLC_INTERRUPTED;
+    else if (!(error= read(found.pk, found.row)))
+    {
+      make(found.pk, &made);
+      m_row.clear();
+      m_codec.put_row(m_row, m_altered->record[0]);
+      error= note_duplicate(slc_load_add(m_load, made.clustered, m_row.bytes(), made.entries.data(),
+                                         static_cast<uint32_t>(made.entries.size())));
+    }
+    if (!error)
+      error= slc_cursor_next(cursor, &found);
+  }
+  slc_cursor_free(cursor);
+  if (error != SLC_END)
+    return error;
+  if ((error= slc_load_finish(m_load, view)))
+  {
+    note_duplicate(error);
+    const slc_bytes row= slc_load_duplicate_row(m_load);
+    if (error == SLC_DUPLICATE && row.len)
+    {
+      m_clustered.clear();
+      m_clustered.append(slc_duplicate_pk());
+      m_codec.get_row(m_codec.plan(m_codec.stored()), m_altered->record[0], m_clustered.bytes(), row);
+    }
+    return error;
+  }
+  slc_load_end(m_load);
+  m_load= nullptr;
+  m_writes= slc_trx_new(engine, &m_waiter, thd_get_thread_id(m_thd));
+  uint64_t before= UINT64_MAX;
+  for (uint rounds= 0; rounds < OnlineAlter::ROUNDS_MAX; rounds++)
+  {
+    slc_online_report report{};
+    if ((error= m_online.round_with(follow_row, this, &m_round_error, &report)) || (error= round(false)))
+      return note_duplicate(error);
+    if (OnlineAlter::is_enough(report.keys, before, rounds))
+      break;
+    before= report.keys;
+  }
+  return SLC_OK;
+}
+
+/* What a round has written. The rows count as old ones once the table is published: nobody reads
+   them before. */
+slc_err OnlineRebuild::round(bool last)
+{
+  return slc_trx_is_started(m_writes) ? slc_trx_commit(m_writes, last) : SLC_OK;
+}
+
+int OnlineRebuild::follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is)
+{
+  OnlineRebuild *self= static_cast<OnlineRebuild *>(ctx);
+  slc_trx_start(self->m_writes, SLC_ISO_READ_COMMITTED, lock_wait_timeout_ms(self->m_thd));
+  Made made;
+  slc_err error= SLC_OK;
+  if (was.ptr && !(error= self->read(pk, was)))
+  {
+    self->make(pk, &made);
+    error= slc_row_delete(self->m_writes, self->m_new, made.clustered, made.entries.data(),
+                          static_cast<uint32_t>(made.entries.size()));
+  }
+  if (is.ptr && !error && !(error= self->read(pk, is)))
+  {
+    self->make(pk, &made);
+    self->m_row.clear();
+    self->m_codec.put_row(self->m_row, self->m_altered->record[0]);
+    error= slc_row_insert(self->m_writes, self->m_new, made.clustered, self->m_row.bytes(), made.entries.data(),
+                          static_cast<uint32_t>(made.entries.size()), SLC_ON_DUPLICATE_SHARED);
+  }
+  return self->m_round_error= error;
+}
+
+slc_err OnlineRebuild::publish()
+{
+  slc_online_report report{};
+  slc_err error= m_online.round_with(follow_row, this, &m_round_error, &report);
+  if (!error)
+    error= round(true);
+  if (!error && report.again)
+    error= SLC_LOCKED;
+  if (error)
+    return note_duplicate(error);
+  m_online.end();
+  slc_trx_free(m_writes);
+  m_writes= nullptr;
+  slc_table_close(m_new);
+  m_new= nullptr;
+  if ((error= slc_table_replace(m_old, m_new_name.c_str(), 0)))
+    return error;
+  m_new_name.clear();
+  return SLC_OK;
+}
+
+void OnlineRebuild::give_up()
+{
+  m_online.end();
+  slc_load_end(m_load);
+  if (m_writes)
+    slc_trx_free(m_writes);
+  if (m_new)
+    slc_table_close(m_new);
+  if (!m_new_name.empty())
+    slc_table_drop(engine, m_new_name.c_str(), nullptr);
+  m_load= nullptr;
+  m_writes= nullptr;
+  m_new= nullptr;
+  m_new_name.clear();
+}
+
+} // namespace sluice

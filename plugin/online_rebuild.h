@@ -1,0 +1,69 @@
+/* ALTER TABLE that rebuilds the rows while writers go on: FORCE, OPTIMIZE, another primary key. The
+   rows of a snapshot are loaded into a new table of the engine; then changed rows are followed as in
+   online_alter.h. At the end the table takes over what is in the new one. Called by: inplace.cc. */
+#ifndef SLUICE_ONLINE_REBUILD_H
+#define SLUICE_ONLINE_REBUILD_H
+#include "compat.h"
+#include "online_alter.h"
+#include <memory>
+#include <string>
+
+class ha_sluice;
+
+namespace sluice {
+
+/* Why the table cannot be rebuilt while writers go on; null: it can. The columns are the same. */
+const char *why_not_rebuilt(const TABLE *table, const TABLE *altered, slc_table *engine_table);
+
+class OnlineRebuild
+{
+public:
+  /* `from` reads the table's rows to its record, `altered_codec` writes those of the new
+     definition. */
+  OnlineRebuild(TABLE *table, Codec &from, TABLE *altered, Codec &altered_codec)
+    : m_table(table), m_from(from), m_altered(altered), m_codec(altered_codec)
+  {}
+  OnlineRebuild(const OnlineRebuild &)= delete;
+  ~OnlineRebuild() { give_up(); }
+
+  /* Under the exclusive lock. */
+  slc_err begin(const slc_waiter &waiter, THD *thd, slc_table *table, const std::string &name);
+  /* Loads the rows, and follows those that are changed meanwhile. */
+  slc_err fill();
+  /* Under the exclusive lock: the last round, and the change of the catalog. */
+  slc_err publish();
+  /* After SLC_DUPLICATE: the altered table's record has the row; which of the server's keys. */
+  uint duplicate_key() const { return m_duplicate_key; }
+
+private:
+  struct Made
+  {
+    slc_bytes clustered;
+    std::vector<slc_entry> entries;
+  };
+  slc_err read(slc_bytes pk, slc_bytes row);
+  void make(slc_bytes pk, Made *made);
+  slc_err note_duplicate(slc_err error);
+  slc_err round(bool last);
+  static int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
+  void give_up();
+
+  TABLE *m_table;
+  Codec &m_from;
+  TABLE *m_altered;
+  Codec &m_codec;
+  THD *m_thd= nullptr;
+  slc_table *m_old= nullptr, *m_new= nullptr;
+  std::string m_new_name;
+  slc_load *m_load= nullptr;
+  slc_trx *m_writes= nullptr;           // of rounds, into the new table
+  OnlineAlter m_online;
+  slc_waiter m_waiter{};
+  Buffer m_clustered, m_row, m_entries;
+  std::vector<EntryImage> m_images;
+  slc_err m_round_error= SLC_OK;
+  uint m_duplicate_key= 0;
+};
+
+} // namespace sluice
+#endif
