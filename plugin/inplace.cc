@@ -3,8 +3,8 @@
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
    checked). And what leaves rows as they are, in their old form: adding, dropping, moving and
-   widening columns (instant_alter.h). Without copying, but with writers kept out: adding secondary indexes. In other cases
-   the server copies.
+   widening columns (instant_alter.h). Without copying, but with writers kept out: adding secondary
+   indexes. In other cases the server copies.
 
    An index is added in three steps of the server's.
    - Prepare: the builds begin.
