@@ -40,7 +40,8 @@ public:
   const char *why_copied() const;
   /* Null: there are too many definitions. */
   std::shared_ptr<const RowHistory> history() const;
-  /* The CHECK depends on added columns only, and their values in the rows that are there pass it. */
+  /* The CHECK depends on added columns only, and their values in the rows that are there pass
+     it. */
   bool holds_for_added(Virtual_column_info *check) const;
   /* What the altered table's column was; null: it is new. */
   const Field *old_field(uint column) const;

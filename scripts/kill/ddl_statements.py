@@ -170,14 +170,21 @@ def alter_copy(client):
     if not picked:
         return
     name, table = picked
-    has_extra = "extra" in table["cols"]
-    action = client.random.choice(["FORCE", "extra", "ENGINE"])
-    if action == "extra":
-        table["cols"] = [column for column in table["cols"] if column != "extra"] + ([] if has_extra else ["extra"])
-        action = "DROP COLUMN extra" if has_extra else "ADD COLUMN extra INT NOT NULL DEFAULT 5"
-    elif action == "ENGINE":
-        action = f"ENGINE={client.engine}, ALGORITHM=COPY"
+    action = client.random.choice(["FORCE", f"ENGINE={client.engine}, ALGORITHM=COPY"])
     client.do(f"ALTER TABLE {name} {action}", client.with_tables({name: table}))
+
+
+def alter_extra(client):
+    """The rows stay as they are, unless a copy is asked for."""
+    picked = client.pick()
+    if not picked:
+        return
+    name, table = picked
+    has_extra = "extra" in table["cols"]
+    table["cols"] = [column for column in table["cols"] if column != "extra"] + ([] if has_extra else ["extra"])
+    action = "DROP COLUMN extra" if has_extra else "ADD COLUMN extra INT NOT NULL DEFAULT 5"
+    how = client.random.choice(["", ", ALGORITHM=INSTANT", ", ALGORITHM=COPY"])
+    client.do(f"ALTER TABLE {name} {action}{how}", client.with_tables({name: table}))
 
 
 def index_actions(client, table):
@@ -345,6 +352,6 @@ def other_database(client):
 
 STATEMENTS = {
     insert: 10, update: 5, delete: 2, create: 6, create_like: 2, create_select: 3, create_or_replace: 3, drop: 2, drop_two: 1, rename: 3,
-    swap: 3, truncate: 2, alter_copy: 4, alter_indexes: 12, alter_hot: 6, alter_column: 1, partition_add: 2,
+    swap: 3, truncate: 2, alter_copy: 3, alter_extra: 6, alter_indexes: 12, alter_hot: 6, alter_column: 1, partition_add: 2,
     partition_drop_or_truncate: 2, partition_reorganize: 3, partition_exchange: 3, other_database: 3,
 }
