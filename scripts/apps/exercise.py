@@ -70,7 +70,7 @@ def value(column_type, length, number):
     """The value of a column in row `number`, in SQL."""
     kind = re.match(r"\w+", column_type).group(0)
     if kind in ("enum", "set"):
-        return str(number % column_type.count("','") + 1)
+        return str(number % (column_type.count("','") + 1) + 1)
     if kind == "bit":
         return str(number % 2)
     if kind == "year":
