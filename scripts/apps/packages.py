@@ -36,9 +36,8 @@ def archives(package):
 
 
 def version(package):
-    """Such as 2.11.4-2: without epoch and the mark of Debian's release."""
-    text = archives(package)[-1].name.split("_")[1]
-    return re.sub(r"^\d+%3a", "", re.sub(r"[+~](deb|dfsg|ds|git)\w*(\.\w+)*", "", text))
+    """Such as 2.11.4-2+deb12u1, without the epoch."""
+    return archives(package)[-1].name.split("_")[1].rpartition("%3a")[2]
 
 
 def read(application):
