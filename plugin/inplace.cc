@@ -2,7 +2,7 @@
 
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
-   checked). Without copying, but with writers kept out: adding secondary indexes. In other cases
+   checked), foreign keys that go or are not to be checked. Without copying, but with writers kept out: adding secondary indexes. In other cases
    the server copies.
 
    An index is added in three steps of the server's.
@@ -38,6 +38,7 @@ static const alter_table_operations DEFINITION_ONLY=
   ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED;
 static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
+static const alter_table_operations FOREIGN_KEYS= ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 static const alter_table_operations INDEX_ADD= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
 
 namespace {
@@ -61,6 +62,7 @@ public:
   std::unique_ptr<Codec> codec;         // of the new definition
   std::vector<uint> indexes;            // of the new definition that are built
   std::vector<slc_build *> builds;      // in their order
+  ForeignAlter foreign;
 };
 
 /* Rows stay as they are: every column must be at its place in the record and of the same form. */
@@ -176,6 +178,7 @@ struct IndexChange
     change.order_count= static_cast<uint32_t>(order.size());
     change.change_buffering= change_buffering_of(altered->s);
     change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
+    context->foreign.put_into(&change, altered, *context->codec);
   }
   slc_index_change change{};
   std::string schema;
@@ -189,7 +192,13 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 
 enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
-  if ((info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD)) || info->ignore ||
+  /* While it copies the table, the server has each row checked. */
+  if ((info->handler_flags & ALTER_ADD_FOREIGN_KEY) && checks_foreign_keys(ha_thd()))
+  {
+    info->unsupported_reason= ER_THD(ha_thd(), ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_FK_CHECK);
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  if ((info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | FOREIGN_KEYS)) || info->ignore ||
       changes_unsupported_option(info) || !same_layout(table, altered) || adds_check(ha_thd(), table, altered, info))
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (!(info->handler_flags & INDEX_ADD))
@@ -234,6 +243,11 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     return true;
   }
   std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered));
+  if (const int error= context->foreign.prepare(ha_thd(), m_share->name(), altered, info))
+  {
+    print_error(error, MYF(0));
+    return true;
+  }
   for (uint i= 0; i < info->index_add_count; i++)
   {
     const uint index= info->index_add_buffer[i];
@@ -349,6 +363,11 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   }
   if (!error)
     error= fail(slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size())));
+  if (error == HA_ERR_DROP_INDEX_FK)
+  {
+    my_error(ER_DROP_INDEX_FK, MYF(0), ForeignAlter::needed_index(info));
+    return true;
+  }
   if (error)
   {
     print_error(error, MYF(0));
