@@ -64,7 +64,7 @@ bool is_work_table(const std::string &path) { return !path.compare(path.rfind('/
 
 FOREIGN_KEY_INFO *info_of(THD *thd, const ForeignKey &key)
 {
-  FOREIGN_KEY_INFO *info= new (thd->mem_root) FOREIGN_KEY_INFO();
+  FOREIGN_KEY_INFO *info= new (thd_alloc(thd, sizeof(FOREIGN_KEY_INFO))) FOREIGN_KEY_INFO();
   const TablePath child(key.child), parent(key.parent);
   info->foreign_id= kept(thd, key.constraint());
   info->foreign_db= kept(thd, child.schema);
