@@ -216,13 +216,7 @@ pub fn visit_prefix(pool: &Pool, index: &IndexTrees, prefix: &[u8], each: Visito
     visit_prefix_from(pool, index, prefix, prefix, each)
 }
 /// The same, of those alone that are not below `from`, which begins with `prefix`.
-pub fn visit_prefix_from(
-    pool: &Pool,
-    index: &IndexTrees,
-    prefix: &[u8],
-    from: &[u8],
-    each: Visitor<'_>,
-) -> Result<()> {
+pub fn visit_prefix_from(pool: &Pool, index: &IndexTrees, prefix: &[u8], from: &[u8], each: Visitor<'_>) -> Result<()> {
     debug_assert!(from.starts_with(prefix), "the visit begins inside its range");
     if let Some(delta) = in_use(index) {
         return visit_merged(pool, index, delta, (prefix, from), Merging::default(), each);

@@ -90,7 +90,12 @@ fn order(key: &ForeignKey) -> (u32, &str) {
 }
 
 /// None: the child has lost the index, which no statement does.
-fn bound(child: &Layout, ordinal: usize, spec: &Arc<ForeignKeySpec>, parent: Option<&Layout>) -> Option<ForeignKey> {
+pub(in crate::table) fn bound(
+    child: &Layout,
+    ordinal: usize,
+    spec: &Arc<ForeignKeySpec>,
+    parent: Option<&Layout>,
+) -> Option<ForeignKey> {
     let (child_index, child_parts) = index_for(child, &spec.columns)?;
     let parent_end = parent.and_then(|parent| {
         let (index, parts) = index_for(parent, &spec.parent_columns)?;

@@ -139,8 +139,8 @@ impl RowWriter {
                 false => key.spec.on_update,
             };
             // An update cascade that changes nothing does no harm.
-            let follows = change == KeyChange::Changed
-                || change == KeyChange::Unknown && action == ForeignAction::Cascade;
+            let follows =
+                change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
             let prefix = match key.child_key(old) {
                 Some(KeyOfForeign::Key(prefix)) if follows => prefix,
                 Some(_) => continue,
@@ -275,7 +275,9 @@ impl RowWriter {
             &mut after,
         )?;
         if before.pk != child.pk {
-            return Err(Error::Invalid(format!("the row maker has made another row of table {name}")));
+            return Err(Error::Invalid(format!(
+                "the row maker has made another row of table {name}"
+            )));
         }
         if !follows(cascade, layout, &after)? {
             return Err(Error::RowIsReferenced(key.fault(name)));

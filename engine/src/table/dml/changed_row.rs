@@ -98,7 +98,11 @@ impl<'a> ChangedRow<'a> {
         if foreign_prefix(&end.shape, old) != foreign_prefix(&end.shape, new) {
             return Ok(Some((old, KeyChange::Changed)));
         }
-        let has_strings = end.shape.parts.iter().any(|part| !matches!(part.image, PartImage::Fixed(_)));
+        let has_strings = end
+            .shape
+            .parts
+            .iter()
+            .any(|part| !matches!(part.image, PartImage::Fixed(_)));
         let change = match rewritten && has_strings {
             false => KeyChange::None,
             true if self.rewrites_only(layout, end) => KeyChange::Changed,
@@ -109,7 +113,9 @@ impl<'a> ChangedRow<'a> {
 
     /// The index has no other columns than those that children refer to. So they are what changed.
     fn rewrites_only(&self, layout: &Layout, end: &ForeignEnd) -> bool {
-        let ChangedRow::Updated(update) = self else { return false };
+        let ChangedRow::Updated(update) = self else {
+            return false;
+        };
         if end.index == layout.clustered.id {
             return end.is_whole_clustered_key;
         }

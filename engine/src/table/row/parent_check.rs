@@ -95,10 +95,12 @@ impl ParentCheck {
 
     fn lock_by_key(&self, trx: &mut Trx, table: &Table, end: &ForeignEnd, pk: &[u8]) -> Result<Parent> {
         let asked = (pk, LockMode::Shared);
-        Ok(match self.locks.lock_row_of(trx, table, end.table, asked, &mut |_| ())? {
-            None => Parent::Unbound,
-            Some(Locked::Row(..)) => Parent::Locked,
-            Some(Locked::Gone(_)) => Parent::Missing,
-        })
+        Ok(
+            match self.locks.lock_row_of(trx, table, end.table, asked, &mut |_| ())? {
+                None => Parent::Unbound,
+                Some(Locked::Row(..)) => Parent::Locked,
+                Some(Locked::Gone(_)) => Parent::Missing,
+            },
+        )
     }
 }
