@@ -330,12 +330,13 @@ impl Family {
         let made = self.shapes[table].made(&fields(row));
         let list = entries(&made);
         let new = NewRow::new(&made.pk, &made.row, &list);
-        self.store().rows().insert(trx, &self.opened(table)?, &new, false)
+        let opened = self.opened(table)?;
+        self.store().rows().insert(trx, &opened, &new, false)
     }
     pub fn delete(&self, trx: &mut Trx, table: &str, row: &str) -> Result<()> {
         let made = self.shapes[table].made(&fields(row));
-        let rows = self.store().rows();
-        rows.delete(trx, &self.opened(table)?, &made.pk, &entries(&made))
+        let (opened, rows) = (self.opened(table)?, self.store().rows());
+        rows.delete(trx, &opened, &made.pk, &entries(&made))
     }
     pub fn update(&self, trx: &mut Trx, table: &str, from: &str, to: &str) -> Result<()> {
         let (shape, opened, rows) = (&self.shapes[table], self.opened(table)?, self.store().rows());
