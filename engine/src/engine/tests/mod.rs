@@ -22,6 +22,7 @@ mod ddl_crash;
 mod open_files_limit;
 mod released_row_locks;
 mod load_rollback_and_ddl;
+mod foreign;
 mod foreign_files;
 mod freed_overflow_chains;
 mod histories;

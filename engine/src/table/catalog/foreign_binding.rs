@@ -80,11 +80,22 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
             keys.referenced.extend(bound.map(Arc::new));
         }
     }
+    keys.referenced.sort_by(|a, b| order(a).cmp(&order(b)));
     keys
 }
 
+/// The order in which the children of a row are looked for: by the parent's index, then by name.
+fn order(key: &ForeignKey) -> (u32, &str) {
+    (key.parent.as_ref().map_or(0, |end| end.index), &key.spec.name)
+}
+
 /// None: the child has lost the index, which no statement does.
-fn bound(child: &Layout, ordinal: usize, spec: &Arc<ForeignKeySpec>, parent: Option<&Layout>) -> Option<ForeignKey> {
+pub(in crate::table) fn bound(
+    child: &Layout,
+    ordinal: usize,
+    spec: &Arc<ForeignKeySpec>,
+    parent: Option<&Layout>,
+) -> Option<ForeignKey> {
     let (child_index, child_parts) = index_for(child, &spec.columns)?;
     let parent_end = parent.and_then(|parent| {
         let (index, parts) = index_for(parent, &spec.parent_columns)?;

@@ -39,6 +39,8 @@ pub struct Table {
     pub(in crate::table) append_hint: AppendHint,
     /// None: the table has no foreign keys, neither as child nor as parent.
     foreign: ArcSwapOption<ForeignKeys>,
+    /// `foreign` has something: a table without foreign keys pays one load for each row.
+    has_foreign: AtomicBool,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
     /// Trees that stand on the layout's list of trees to be freed, but must not be freed. They are
     /// those of index builds under way, and those that another thread frees.
@@ -63,6 +65,7 @@ impl Table {
             next_row_id: AtomicU64::new(0),
             append_hint: AppendHint::default(),
             foreign: ArcSwapOption::empty(),
+            has_foreign: AtomicBool::new(false),
             page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
             building: RankedMutex::default(),
         }
@@ -85,8 +88,18 @@ impl Table {
     pub fn foreign(&self) -> Guard<Option<Arc<ForeignKeys>>> {
         self.foreign.load()
     }
+    /// The same, to be kept for a row operation.
+    #[inline]
+    pub(in crate::table) fn foreign_keys(&self) -> Option<Arc<ForeignKeys>> {
+        match self.has_foreign.load(Ordering::Acquire) {
+            true => self.foreign.load_full(),
+            false => None,
+        }
+    }
     pub(in crate::table) fn set_foreign(&self, keys: ForeignKeys) {
-        self.foreign.store((!keys.is_empty()).then(|| Arc::new(keys)));
+        let any = !keys.is_empty();
+        self.foreign.store(any.then(|| Arc::new(keys)));
+        self.has_foreign.store(any, Ordering::Release);
     }
     pub fn name(&self) -> String {
         self.name.lock().clone()
