@@ -65,6 +65,10 @@ void note_foreign_error(slc_err error, THD *thd)
   case SLC_NO_REFERENCED_ROW:
   case SLC_ROW_IS_REFERENCED:
   case SLC_FOREIGN_DUPLICATE:
+    note_foreign_fault();
+    if (thd)
+      keep_latest_foreign_error(thd, last_text);
+    break;
   case SLC_FOREIGN_NEEDS_INDEX:
   case SLC_TABLE_IS_REFERENCED:
     note_foreign_fault();

@@ -43,6 +43,10 @@ std::unique_ptr<ForeignKey> noted_foreign_key();
 /* A warning that tells why, before the server's own message of a number alone. */
 void warn_of_foreign_key(THD *thd, int code, const char *why);
 
+/* Keeps the noted foreign key and the statement for SHOW ENGINE STATUS; foreign_table.cc. */
+void keep_latest_foreign_error(THD *thd, const char *what);
+std::string latest_foreign_error();
+
 bool checks_foreign_keys(const THD *thd);
 
 /* slc_foreign_def with the memory that they point into. */

@@ -248,6 +248,7 @@ bool show_status(handlerton *hton_arg, THD *thd, stat_print_fn *print, enum ha_s
     return false;
   StatusText status;
   slc_engine_status_text(engine, append_status, &status);
+  status.text+= latest_foreign_error();
   const LEX_CSTRING *name= hton_name(hton_arg);
   return print(thd, name->str, name->length, "", 0, status.text.data(), status.text.size());
 }
@@ -386,5 +387,7 @@ INFORMATION_SCHEMA_TABLE("_TRX", "Transactions, what they do and what they wait 
 INFORMATION_SCHEMA_TABLE("_LOCKS", "Locks that are held or waited for", locks_table_init),
 INFORMATION_SCHEMA_TABLE("_LOCK_WAITS", "Which lock is waited for, and which one is in its way", lock_waits_table_init),
 INFORMATION_SCHEMA_TABLE("_TABLE_STATS", "Statistics for the optimizer, table by table", table_stats_init),
-INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init)
+INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init),
+INFORMATION_SCHEMA_TABLE("_FOREIGN", "Foreign keys of all tables", foreign_init),
+INFORMATION_SCHEMA_TABLE("_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
 maria_declare_plugin_end;

@@ -148,14 +148,16 @@ impl Tables {
                 foreign.note_moved(from, to);
             }
         }
+        let mut concerned = vec![from.to_string(), to.to_string(), mode.replaces.unwrap_or(to).to_string()];
         for (child, layout) in followers {
+            concerned.push(child.name());
             child.publish(layout);
         }
         {
             let _gate = table.gate.write();
             table.publish(layout);
         }
-        bind(&self.catalog, &[from, to, mode.replaces.unwrap_or(to)]);
+        bind(&self.catalog, &Vec::from_iter(concerned.iter().map(String::as_str)));
         Ok(())
     }
 

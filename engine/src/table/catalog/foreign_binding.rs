@@ -139,6 +139,21 @@ pub(in crate::table) fn check_definition(
     replaces: Option<&str>,
     unchecked: bool,
 ) -> Result<()> {
+    check_own(catalog, name, layout, replaces, unchecked)?;
+    if !unchecked {
+        check_waiting_children(catalog, replaces.unwrap_or(name), layout)?;
+    }
+    Ok(())
+}
+
+/// Checks the table's own foreign keys alone.
+pub(in crate::table) fn check_own(
+    catalog: &Catalog,
+    name: &str,
+    layout: &Layout,
+    replaces: Option<&str>,
+    unchecked: bool,
+) -> Result<()> {
     for spec in &layout.foreign {
         check_name(catalog, name, layout, spec, replaces)?;
         let as_parent = (spec.parent == name || Some(&spec.parent[..]) == replaces).then_some(layout);
@@ -148,9 +163,6 @@ pub(in crate::table) fn check_definition(
         };
         let parent = as_parent.or(parent.as_ref().map(|parent| parent.layout()));
         check_key(catalog, layout, spec, parent, unchecked)?;
-    }
-    if !unchecked {
-        check_waiting_children(catalog, replaces.unwrap_or(name), layout)?;
     }
     Ok(())
 }
