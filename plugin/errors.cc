@@ -137,7 +137,8 @@ int server_error(slc_err error, THD *thd, const char *object)
 
 const char *error_text(int error)
 {
-  if (error < SLUICE_ERR_FIRST)
+  /* The server knows the others, or prints what handler::get_error_message() says instead. */
+  if (error < SLUICE_ERR_FIRST && error != HA_ERR_FK_DEPTH_EXCEEDED)
     return "";
   return last_text;
 }

@@ -1,6 +1,7 @@
 /* Foreign keys as the engine has them: the lists that the server asks a handler for, SHOW CREATE
    TABLE's text, and the messages of refused rows. */
 #include "foreign.h"
+#include "connection.h"
 #include "engine.h"
 #include "ha_sluice.h"
 #include "sql_show.h"
@@ -147,7 +148,10 @@ void append_foreign_fault(THD *thd, String *to)
 {
   if (fault.child.empty())
     return;
-  const std::string table= TablePath(fault.child).quoted();
+  /* The copy that an ALTER TABLE makes is called as the table that is altered. */
+  const Connection *const connection= Connection::existing(thd);
+  const std::string altered= connection ? connection->replaced_by_copy(fault.child) : "";
+  const std::string table= TablePath(altered.empty() ? fault.child : altered).quoted();
   to->append(table.data(), table.size());
   to->append(STRING_WITH_LEN(", "));
   if (const std::unique_ptr<ForeignKey> key= noted_foreign_key())
