@@ -8,6 +8,7 @@
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
+#include "foreign.h"
 
 using namespace sluice;
 
@@ -34,6 +35,9 @@ bool ha_sluice::may_fill_table() const
   if (thd->in_sub_stmt)
     return false;
   if (is_sequence() || table->part_info || table->triggers || table->s->long_unique_table || table->s->period.unique_keys)
+    return false;
+  /* A row that is held back would be checked late. */
+  if (slc_table_foreign(m_share->table()) & 1 && checks_foreign_keys(thd))
     return false;
   return !is_open_twice(thd, table);
 }

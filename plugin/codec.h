@@ -219,6 +219,11 @@ private:
 };
 
 Column column_of(const TABLE *table, const Field *field);
+/* Of columns with the same domain (key_parts.cc), between records of two tables. False: the value
+   does not fit. */
+bool copy_value(const Column &from, const uchar *from_record, const Column &to, uchar *to_record);
+/* False: the column cannot be NULL. */
+bool set_to_null(const Column &column, uchar *record);
 uint length_bytes_for(uint32 length_max);
 
 } // namespace sluice

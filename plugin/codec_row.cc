@@ -14,6 +14,37 @@ constexpr size_t PLANS_MAX= 64;
 
 } // namespace
 
+bool set_to_null(const Column &column, uchar *record)
+{
+  if (!column.null_bit)
+    return false;
+  record[column.null_offset]|= column.null_bit;
+  put_nothing(column, record);
+  return true;
+}
+
+bool copy_value(const Column &from, const uchar *from_record, const Column &to, uchar *to_record)
+{
+  if (from.is_null(from_record))
+    return set_to_null(to, to_record);
+  const slc_bytes value= from.value(from_record);
+  if (to.is_fixed() ? from.kind != to.kind || from.length != to.length : value.len > to.length)
+    return false;
+  if (!to.is_fixed() && to.charset->mbmaxlen > 1)
+  {
+    const char *const text= reinterpret_cast<const char *>(value.ptr);
+    if (to.charset->numchars(text, text + value.len) > to.length / to.charset->mbmaxlen)
+      return false;
+  }
+  if (to.null_bit)
+    to_record[to.null_offset]&= static_cast<uchar>(~to.null_bit);
+  if (to.is_fixed())
+    memcpy(to_record + to.offset, value.ptr, to.length);
+  else
+    put_sized(to, to_record, value.ptr, value.len);
+  return true;
+}
+
 void Codec::put_row(Buffer &to, const uchar *record) const
 {
   size_t size= m_fixed_end + m_sized_max;

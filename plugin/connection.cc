@@ -3,6 +3,7 @@
 #include "asleep.h"
 #include "engine.h"
 #include "errors.h"
+#include "foreign.h"
 #include "settings.h"
 #include "share.h"
 #include "xa.h"
@@ -23,12 +24,14 @@ Connection *Connection::of(THD *thd)
   return connection;
 }
 
-Connection::Connection(THD *thd) : m_thd(thd)
+Connection::Connection(THD *thd) : m_thd(thd), m_foreign_rows(thd)
 {
   mysql_mutex_init(0, &m_mutex, MY_MUTEX_INIT_FAST);
   mysql_cond_init(0, &m_cond, nullptr);
   const slc_waiter sleeps= waiter();
   m_trx= slc_trx_new(engine, &sleeps, thd_get_thread_id(thd));
+  const slc_row_maker rows= m_foreign_rows.maker();
+  slc_trx_set_row_maker(m_trx, &rows);
 }
 
 Connection::~Connection()
@@ -106,6 +109,11 @@ int Connection::use(bool writes)
     register_with_server();
     m_in_statement= true;
   }
+  if (unlikely(checks_foreign_keys(m_thd) != m_checks_foreign_keys))
+  {
+    m_checks_foreign_keys= !m_checks_foreign_keys;
+    slc_trx_foreign_key_checks(m_trx, m_checks_foreign_keys);
+  }
   if (writes && !m_has_mark)
   {
     m_mark= slc_trx_savepoint(m_trx);
@@ -131,6 +139,7 @@ void Connection::end_statement()
 {
   m_in_statement= false;
   m_has_mark= false;
+  m_foreign_rows.end_statement();
   give_back_autoinc_locks();
 }
 

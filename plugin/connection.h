@@ -12,9 +12,11 @@
 #ifndef SLUICE_CONNECTION_H
 #define SLUICE_CONNECTION_H
 #include "compat.h"
+#include "foreign_rows.h"
 #include "sluice_abi.h"
 #include <atomic>
 #include <memory>
+#include <string>
 #include <vector>
 
 namespace sluice {
@@ -79,6 +81,12 @@ public:
   };
   StatementReport &lock_report() { return m_lock_report; }
 
+  /* ALTER TABLE by copy: `made` will take the place of `replaced`. Until the connection makes the
+     next copy. */
+  void note_copy(const std::string &made, const std::string &replaced) { m_copy= {made, replaced}; }
+  const ForeignRows &foreign_rows() const { return m_foreign_rows; }
+  std::string replaced_by_copy(const std::string &made) const { return m_copy.first == made ? m_copy.second : ""; }
+
 private:
   explicit Connection(THD *thd);
   void start();
@@ -110,6 +118,9 @@ private:
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;
   StatementReport m_lock_report;
+  std::pair<std::string, std::string> m_copy;
+  bool m_checks_foreign_keys= true;     // as the transaction knows
+  ForeignRows m_foreign_rows;
   mysql_mutex_t m_mutex;
   mysql_cond_t m_cond;
 };

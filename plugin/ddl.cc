@@ -73,9 +73,10 @@ bool sluice::schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition)
   return definition.length && text.find(definition_line(definition)) != std::string::npos;
 }
 
-Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
+Definition::Definition(TABLE *form, bool temporary, ForeignDefinition &foreign) : schema(schema_of(form))
 {
   const std::unique_ptr<Codec> codec= Codec::build(form);
+  parts.reset(new IndexParts(form, *codec));
   if (temporary)
     def.flags|= SLC_TABLE_TEMPORARY;
   if (!codec->has_primary_key())
@@ -86,8 +87,16 @@ Definition::Definition(TABLE *form, bool temporary) : schema(schema_of(form))
   for (uint i= 0; i < codec->secondary_count(); i++)
   {
     const uint index= codec->server_index(i + 1);
-    indexes.push_back({form->key_info[index].name.str, codec->index_flags(index), 0, nullptr});
+    const std::vector<slc_index_part> &of_index= parts->of(i + 1);
+    indexes.push_back({form->key_info[index].name.str, codec->index_flags(index), static_cast<uint32_t>(of_index.size()), of_index.data()});
   }
+  def.part_count= static_cast<uint32_t>(parts->of(0).size());
+  def.parts= parts->of(0).data();
+  def.foreign_count= foreign.count();
+  def.foreign= foreign.defs();
+  def.replaces= foreign.replaces();
+  if (!checks_foreign_keys(current_thd))
+    def.flags|= SLC_TABLE_FOREIGN_UNCHECKED;
   def.index_count= static_cast<uint32_t>(indexes.size());
   def.indexes= indexes.data();
   def.change_buffering= change_buffering_of(form->s);
@@ -150,13 +159,6 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
 {
   if (const int error= check_options(thd, form->s, info, altered_share(thd)))
     return error;
-  if (info->alter_info)
-  {
-    List_iterator_fast<Key> keys(info->alter_info->key_list);
-    while (const Key *key= keys++)
-      if (key->type == Key::FOREIGN_KEY && !key->old)
-        return refuse_option("FOREIGN KEY");
-  }
   /* A partition has none of its own: ALTER TABLE would not know of it. */
   if (info->option_struct && info->option_struct->change_buffering != change_buffering_of(form->s))
     return refuse_option("CHANGE_BUFFERING of a partition");
@@ -176,7 +178,10 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     return error;
   /* Not form->s->tmp_table: while a table is created its TABLE_SHARE always calls itself
      temporary. */
-  const Definition definition(form, info->tmp_table());
+  ForeignDefinition foreign;
+  if (const int error= foreign.of_create(ha_thd(), name, form, info))
+    return error;
+  const Definition definition(form, info->tmp_table(), foreign);
   slc_err error= slc_table_create(engine, name, &definition.def);
   if (error == SLC_OK && info->auto_increment_value > 1)
   {
@@ -228,8 +233,10 @@ int ha_sluice::rename_table(const char *from, const char *to)
 {
   if (const int error= wait_until_decided(ha_thd(), from, false))
     return error;
-  const slc_rename mode{};
-  slc_err error= slc_table_rename(engine, from, to, &mode);
+  const ForeignRename foreign(ha_thd(), from, to);
+  if (const int error= foreign.check_names(ha_thd()))
+    return error;
+  slc_err error= slc_table_rename(engine, from, to, &foreign.mode());
   if (error == SLC_NO_TABLE)
     error= rename_all_parts(from, to);
   return server_error(error, ha_thd(), from);
@@ -239,7 +246,8 @@ int ha_sluice::delete_table(const char *name)
 {
   if (const int error= wait_until_decided(ha_thd(), name, false))
     return error;
-  const slc_err error= slc_table_drop(engine, name, nullptr);
+  const Orphans orphans(ha_thd(), name);
+  const slc_err error= slc_table_drop(engine, name, orphans.prefix());
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
 }
 
@@ -251,7 +259,8 @@ int ha_sluice::truncate()
   slc_cursor_free(m_cursor);
   m_cursor= nullptr;
   m_share->close();
-  slc_err error= slc_table_truncate(engine, table_name.c_str(), nullptr);
+  const Orphans orphans(ha_thd(), table_name.c_str());
+  slc_err error= slc_table_truncate(engine, table_name.c_str(), orphans.prefix());
   const slc_err open_error= m_share->open();
   if (!error)
     error= open_error;

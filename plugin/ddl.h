@@ -3,6 +3,8 @@
 #ifndef SLUICE_DDL_H
 #define SLUICE_DDL_H
 #include "compat.h"
+#include "foreign.h"
+#include "key_parts.h"
 #include "row_history.h"
 #include "sluice_abi.h"
 #include <string>
@@ -13,8 +15,10 @@ namespace sluice {
 /* slc_table_def with the memory that it points into. */
 struct Definition
 {
-  Definition(TABLE *form, bool temporary);
+  Definition(TABLE *form, bool temporary, ForeignDefinition &foreign);
+  Definition(const Definition &)= delete;
   slc_table_def def{};
+  std::unique_ptr<IndexParts> parts;
   std::vector<slc_index_def> indexes;
   std::string schema;
 };

@@ -10,7 +10,8 @@ namespace sluice {
 
 extern slc_engine *engine;
 extern handlerton *hton;
-
+/* From the start until the server has finished or undone the statements that a crash cut short. */
+extern bool in_ddl_recovery;
 
 } // namespace sluice
 #endif

@@ -1,6 +1,8 @@
 /* One table of errors; what else an error entails is below it. */
 #include "errors.h"
+#include "connection.h"
 #include "engine.h"
+#include "foreign.h"
 #include "settings.h"
 #include "table_path.h"
 #include <string>
@@ -37,6 +39,15 @@ const Translation translations[]= {
   {SLC_TABLE_CHANGED, HA_ERR_TABLE_DEF_CHANGED, false},
   {SLC_LOCKED, HA_ERR_LOCK_WAIT_TIMEOUT, false},
   {SLC_ONLINE_ALTER_FULL, SLUICE_ERR_UNSUPPORTED, false},
+  {SLC_NO_REFERENCED_ROW, HA_ERR_NO_REFERENCED_ROW, false},
+  {SLC_ROW_IS_REFERENCED, HA_ERR_ROW_IS_REFERENCED, false},
+  {SLC_FOREIGN_DUPLICATE, HA_ERR_FOREIGN_DUPLICATE_KEY, false},
+  {SLC_FOREIGN_NEEDS_INDEX, HA_ERR_DROP_INDEX_FK, false},
+  {SLC_TABLE_IS_REFERENCED, HA_ERR_ROW_IS_REFERENCED, false},
+  {SLC_FOREIGN_DEPTH, HA_ERR_FK_DEPTH_EXCEEDED, false},
+  {SLC_FOREIGN_DEFINITION, HA_ERR_CANNOT_ADD_FOREIGN, false},
+  {SLC_FOREIGN_NAME_TAKEN, HA_ERR_FOUND_DUPP_KEY, false},
+  {SLC_ROW_NOT_MADE, SLUICE_ERR_TOLD, false},
 };
 
 thread_local char last_text[1024];
@@ -46,6 +57,37 @@ std::string whose(const char *object)
 {
   const std::string name= *object == '(' ? object : "table " + shown_table(object);
   return strstr(last_text, name.c_str()) ? "" : name + ": ";
+}
+
+void note_foreign_error(slc_err error, THD *thd)
+{
+  switch (error)
+  {
+  case SLC_NO_REFERENCED_ROW:
+  case SLC_ROW_IS_REFERENCED:
+  case SLC_FOREIGN_DUPLICATE:
+    note_foreign_fault();
+    if (thd)
+      keep_latest_foreign_error(thd, last_text);
+    break;
+  case SLC_FOREIGN_NEEDS_INDEX:
+  case SLC_TABLE_IS_REFERENCED:
+    note_foreign_fault();
+    break;
+  case SLC_FOREIGN_DEFINITION:
+    if (thd)
+      warn_of_foreign_key(thd, HA_ERR_CANNOT_ADD_FOREIGN, last_text);
+    break;
+  case SLC_FOREIGN_NAME_TAKEN:
+    if (thd)
+    {
+      warn_of_foreign_key(thd, HA_ERR_FOUND_DUPP_KEY, last_text);
+      Connection::of(thd)->set_duplicate_key(MAX_KEY);
+    }
+    break;
+  default:
+    break;
+  }
 }
 
 } // namespace
@@ -73,6 +115,7 @@ int server_error(slc_err error, THD *thd, const char *object)
   if (error == SLC_TOO_BIG && thd)
     /* The server's text names neither the index nor the lengths. */
     push_warning_printf(thd, Sql_condition::WARN_LEVEL_NOTE, ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);
+  note_foreign_error(error, thd);
   if (found->damage)
   {
     sql_print_error(SLUICE_ENGINE_NAME ": %s%s", whose(object).c_str(), last_text);
@@ -90,12 +133,13 @@ int server_error(slc_err error, THD *thd, const char *object)
     else if (error == SLC_LOCK_WAIT_TIMEOUT)
       thd->mark_transaction_to_rollback(settings.rollback_on_timeout);
   }
-  return found->to;
+  return error == SLC_ROW_NOT_MADE && thd ? Connection::of(thd)->foreign_rows().error() : found->to;
 }
 
 const char *error_text(int error)
 {
-  if (error < SLUICE_ERR_FIRST)
+  /* The server knows the others, or prints what handler::get_error_message() says instead. */
+  if (error < SLUICE_ERR_FIRST && error != HA_ERR_FK_DEPTH_EXCEEDED)
     return "";
   return last_text;
 }

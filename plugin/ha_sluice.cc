@@ -333,6 +333,11 @@ bool ha_sluice::get_error_message(int error, String *text)
 {
   if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_TOLD)
     return true;                        // the message is there: no second one
+  if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW)
+  {
+    append_foreign_fault(ha_thd(), text);
+    return false;
+  }
   text->copy(error_text(error), static_cast<uint>(strlen(error_text(error))), system_charset_info);
   return false;
 }

@@ -9,7 +9,7 @@
    UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or
    slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc,
    virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc,
-   admin.cc.
+   admin.cc, foreign.cc, foreign_rows.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -138,6 +138,22 @@ public:
   Compare_keys compare_key_parts(const Field &field, const Column_definition &type, const KEY_PART_INFO &part,
                                  const KEY_PART_INFO &new_part) const override;
 
+  /* Foreign keys */
+  char *get_foreign_key_create_info() override;
+  void free_foreign_key_create_info(char *text) override;
+  int get_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
+  bool referenced_by_foreign_key() const noexcept override;
+  bool can_switch_engines() override;
+  bool is_fk_defined_on_table_or_index(uint index) override;
+
+  /* Rows of cascades; foreign_rows.cc. A record is nullptr if the row is not one of this table. */
+  TABLE *get_table() const { return table; }
+  uchar *foreign_record(sluice::Buffer &to, slc_bytes clustered, slc_bytes row);
+  const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
+  void compute_virtual_columns_of_foreign_record(uchar *record);
+  void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
+
   static constexpr uint KEY_BYTES_MAX= 3072;
 
 private:
@@ -222,6 +238,7 @@ private:
   int update_numbered(const uchar *old_record, const uchar *new_record);
   int remove(const uchar *record);
   slc_bytes clustered_of(sluice::Buffer &to, const uchar *record) const;
+  bool rewrites_primary_key(const uchar *old_record, const uchar *new_record) const;
   void put_entries(const uchar *record, slc_bytes clustered, std::vector<sluice::EntryImage> &images);
   int duplicate(slc_err error);
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
@@ -231,6 +248,7 @@ private:
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
+  void compute_virtual_column(uchar *record, uint16 number);
   /* Those of indexes that the server has not computed, of a record with all other columns: of a row
      to be written (is_new), or that was read. */
   void complete_virtual_columns(const uchar *record, bool is_new);

@@ -193,8 +193,35 @@ int ha_sluice::update_in_place(const uchar *old_record, const uchar *new_record,
     change.new_value= m_write.entries.bytes(image.value, image.value_length);
   }
   const slc_err error= slc_row_update(trx(), m_share->table(), clustered, m_write.row.bytes(), changes,
-                                      static_cast<uint32_t>(m_write.images.size()), m_exclusive_on_duplicate, 0);
+                                      static_cast<uint32_t>(m_write.images.size()), m_exclusive_on_duplicate,
+                                      rewrites_primary_key(old_record, new_record));
   return error ? duplicate(error) : 0;
+}
+
+/* Of a parent, by an update that leaves the clustered key as it is: children follow 'a' to 'A'. */
+bool ha_sluice::rewrites_primary_key(const uchar *old_record, const uchar *new_record) const
+{
+  if (!m_codec->has_primary_key() || !(slc_table_foreign(m_share->table()) & 2))
+    return false;
+  for (const KeyPart &part : m_codec->key(m_codec->primary()).parts)
+    if (!part.column.is_null(old_record) && !same_bytes(part.column.value(old_record), part.column.value(new_record)))
+      return true;
+  return false;
+}
+
+/* A row that a cascade makes, with its clustered key and its entries. This handler is not in the
+   middle of a change of its own. */
+void ha_sluice::put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered)
+{
+  const slc_bytes clustered= m_codec->has_primary_key() ? clustered_of(m_write.new_clustered, record) : old_clustered;
+  m_write.row.clear();
+  m_codec->put_row(m_write.row, record);
+  m_write.entries.clear();
+  put_entries(record, clustered, m_write.images);
+  slc_entry entries[ENTRIES_ON_STACK];
+  for (uint i= 0; i < m_write.images.size(); i++)
+    entries[i]= entry_of(m_write.entries, m_write.images[i], i);
+  slc_row_sink_put(to, clustered, m_write.row.bytes(), entries, static_cast<uint32_t>(m_write.images.size()));
 }
 
 int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered,

@@ -5,6 +5,7 @@
 #include "ddl.h"
 #include "engine.h"
 #include "errors.h"
+#include "foreign.h"
 #include "ha_sluice.h"
 #include "information_schema.h"
 #include "key_text.h"
@@ -19,6 +20,7 @@ namespace sluice {
 
 slc_engine *engine= nullptr;
 handlerton *hton= nullptr;
+bool in_ddl_recovery= true;
 
 namespace {
 
@@ -97,10 +99,6 @@ handler *create_handler(handlerton *hton_arg, TABLE_SHARE *share, MEM_ROOT *mem_
 
 bool file_exists(const std::string &path) { return access(path.c_str(), F_OK) == 0; }
 
-/* From init() on, until the server says that it has finished or undone the statements that a crash
-   cut short. */
-bool in_ddl_recovery= true;
-
 /* After a crash in the CREATE of a partitioned table the server asks the partitions' engine to drop
    the whole table. Then it removes the .frm, but not the list of partitions (.par). It asks the
    same when the partitioned table is the new one, which must stay. So the list is kept until it is
@@ -122,7 +120,8 @@ int drop_table(handlerton *, const char *path)
 {
   if (const int error= current_thd ? wait_until_decided(current_thd, path, false) : 0)
     return error;
-  slc_err error= slc_table_drop(engine, path, nullptr);
+  const Orphans orphans(current_thd, path);
+  slc_err error= slc_table_drop(engine, path, orphans.prefix());
   if (error == SLC_NO_TABLE && in_ddl_recovery)
     tables_asked_for.push_back(path);
   else if (error == SLC_NO_TABLE && !file_exists(std::string(path) + ".frm"))
@@ -154,7 +153,7 @@ void drop_forgotten_lists(const std::string &folder)
 void drop_tables_below(const char *path)
 {
   for (const std::string &name : tables_with_prefix(path))
-    if (!slc_table_drop(engine, name.c_str(), nullptr))
+    if (!slc_table_drop(engine, name.c_str(), path))
       sql_print_warning(SLUICE_ENGINE_NAME ": DROP DATABASE removed table %s, which had no .frm file", shown_table(name).c_str());
   drop_forgotten_lists(path);
 }
@@ -224,7 +223,7 @@ void drop_forgotten_tables()
     if (!name.compare(name.rfind('/') + 1, 5, "#sql-"))
       names.push_back(name);
   for (const std::string &name : names)
-    if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str(), nullptr))
+    if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str(), ""))
       sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", shown_table(name).c_str());
 }
 
@@ -249,6 +248,7 @@ bool show_status(handlerton *hton_arg, THD *thd, stat_print_fn *print, enum ha_s
     return false;
   StatusText status;
   slc_engine_status_text(engine, append_status, &status);
+  status.text+= latest_foreign_error();
   const LEX_CSTRING *name= hton_name(hton_arg);
   return print(thd, name->str, name->length, "", 0, status.text.data(), status.text.size());
 }
@@ -387,5 +387,7 @@ INFORMATION_SCHEMA_TABLE("_TRX", "Transactions, what they do and what they wait 
 INFORMATION_SCHEMA_TABLE("_LOCKS", "Locks that are held or waited for", locks_table_init),
 INFORMATION_SCHEMA_TABLE("_LOCK_WAITS", "Which lock is waited for, and which one is in its way", lock_waits_table_init),
 INFORMATION_SCHEMA_TABLE("_TABLE_STATS", "Statistics for the optimizer, table by table", table_stats_init),
-INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init)
+INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init),
+INFORMATION_SCHEMA_TABLE("_FOREIGN", "Foreign keys of all tables", foreign_init),
+INFORMATION_SCHEMA_TABLE("_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
 maria_declare_plugin_end;

@@ -17,6 +17,8 @@ int locks_table_init(void *schema);
 int lock_waits_table_init(void *schema);
 int table_stats_init(void *schema);
 int index_stats_init(void *schema);
+int foreign_init(void *schema);
+int foreign_columns_init(void *schema);
 
 } // namespace sluice
 #endif

@@ -3,7 +3,8 @@
    Instant: dropping, renaming and reordering indexes, CHANGE_BUFFERING, and what only the .frm has
    (defaults, comments, names of columns, AUTO_INCREMENT, check constraints that go or are not to be
    checked). And what leaves rows as they are, in their old form: adding, dropping, moving and
-   widening columns (instant_alter.h), and ROW_FORMAT. Without copying, while writers go on:
+   widening columns (instant_alter.h), ROW_FORMAT, and foreign keys that go or are not to be
+   checked. Without copying, while writers go on:
    adding secondary indexes. In other cases the server copies.
 
    An index is added in three steps of the server's.
@@ -45,6 +46,7 @@ static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
 /* Rows are stored anew. */
 static const alter_table_operations REBUILD= ALTER_RECREATE_TABLE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
+static const alter_table_operations FOREIGN_KEYS= ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
 static const alter_table_operations INDEX_ADD= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX | ALTER_ADD_UNIQUE_INDEX;
 
 namespace {
@@ -75,6 +77,7 @@ public:
   std::vector<slc_build *> builds;      // in their order
   OnlineAlter online;                   // while indexes are built
   std::unique_ptr<OnlineRebuild> rebuild; // or of the whole table
+  ForeignAlter foreign;
 
   OnlineAlter::Builds builds_of(TABLE *altered) { return {codec.get(), altered->record[0], &indexes, &builds}; }
 };
@@ -182,6 +185,7 @@ struct IndexChange
     change.order_count= static_cast<uint32_t>(order.size());
     change.change_buffering= change_buffering_of(altered->s);
     change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
+    context->foreign.put_into(&change, altered, *context->codec);
   }
   slc_index_change change{};
   std::string schema;
@@ -196,7 +200,7 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "IGNORE";
   if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE | ALTER_COLUMN_NOT_NULLABLE))
     return "a column's type or NOT NULL does not fit the values that rows have";
-  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD))
+  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD | FOREIGN_KEYS))
     return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
                                                                    : "the kind of change";
   if (changes_option_of_rows(info))
@@ -207,6 +211,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "an index on a virtual column";
   if (change.changes_columns())
     return info->handler_flags & REBUILD ? "columns change and rows are rebuilt" : change.why_copied();
+  if (info->handler_flags & REBUILD && info->handler_flags & FOREIGN_KEYS)
+    return "foreign keys change and rows are rebuilt";
   if (info->handler_flags & REBUILD && same_columns(table, altered))
     return why_not_rebuilt(table, altered, engine_table);
   return same_columns(table, altered) && table->s->primary_key == altered->s->primary_key ? nullptr : "the form of rows";
@@ -219,6 +225,12 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 
 enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
 {
+  /* While it copies the table, the server has each row checked. */
+  if ((info->handler_flags & ALTER_ADD_FOREIGN_KEY) && checks_foreign_keys(ha_thd()))
+  {
+    info->unsupported_reason= ER_THD(ha_thd(), ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_FK_CHECK);
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
   const std::unique_ptr<Codec> codec= Codec::build(altered);
   const ColumnChange change(table, *m_codec, altered, *codec, info);
   info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info, m_share->table());
@@ -296,6 +308,11 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     }
     info->handler_ctx= context.release();
     return false;
+  }
+  if (const int error= context->foreign.prepare(ha_thd(), m_share->name(), altered, info))
+  {
+    print_error(error, MYF(0));
+    return true;
   }
   for (uint i= 0; i < info->index_add_count; i++)
   {
@@ -491,6 +508,11 @@ bool ha_sluice::commit_inplace_alter_table(TABLE *altered, Alter_inplace_info *i
   }
   if (!error)
     error= fail(slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size())));
+  if (error == HA_ERR_DROP_INDEX_FK)
+  {
+    my_error(ER_DROP_INDEX_FK, MYF(0), ForeignAlter::needed_index(info));
+    return true;
+  }
   if (error)
   {
     print_error(error, MYF(0));

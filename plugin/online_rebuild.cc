@@ -39,7 +39,8 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   m_thd= thd;
   m_waiter= waiter;
   m_old= table;
-  Definition definition(m_altered, false);
+  ForeignDefinition none;
+  Definition definition(m_altered, false, none);
   definition.def.replaces= name.c_str();
   const std::string new_name= name_beside(name);
   if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))

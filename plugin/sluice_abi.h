@@ -338,7 +338,10 @@ slc_err slc_table_replace(slc_table *, const char *rebuilt, int foreign_unchecke
 typedef struct {
   slc_bytes name, child, parent;
   uint32_t column_count;
+  /* as the tables write them */
   const slc_bytes *columns, *parent_columns;
+  /* 1 = the column may be NULL; 0 also if nothing is known of the column */
+  const uint8_t *child_nullable, *parent_nullable;
   /* names of the indexes that serve it ("PRIMARY": the clustered one); parent_index is empty if it
      has no parent now */
   slc_bytes child_index, parent_index;

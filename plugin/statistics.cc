@@ -8,6 +8,7 @@
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
+#include "key_parts.h"
 #include "settings.h"
 #ifdef WITH_PARTITION_STORAGE_ENGINE
 #include "partition_info.h"
@@ -17,18 +18,6 @@
 using namespace sluice;
 
 /* ---- what the keys are made of ---- */
-
-static slc_key_part part_shape(const KeyPart &part)
-{
-  slc_key_part shape{};
-  shape.nullable= part.nullable;
-  shape.inverted= part.descending;
-  if (part.column.is_fixed())
-    shape.fixed= part.image_length_max - part.nullable;
-  else
-    shape.level_count= static_cast<uint8_t>(part.string.levels(shape.levels));
-  return shape;
-}
 
 static uint8_t choice_of(uint options, uint on, uint off) { return options & on ? 2 : options & off ? 1 : 0; }
 

@@ -10,7 +10,8 @@
    - a BLOB of a system-versioned row that changes: the server computes it twice, and the second
      time its bytes take the place of the old
      row's, which are then those of the new one.
-   Called by: ha_read.cc, ha_write.cc, admin.cc. */
+   - a row of a child that a cascade changes, and the parent's value for it.
+   Called by: ha_read.cc, ha_write.cc, admin.cc, foreign_rows.cc. */
 #include "ha_sluice.h"
 #include <algorithm>
 
@@ -52,6 +53,17 @@ void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_byte
       !m_codec->get_row(plan_of_whole_rows(), record, clustered, row))
     return;
   compute_virtual_columns(record, in_index);
+}
+
+void ha_sluice::compute_virtual_columns_of_foreign_record(uchar *record)
+{
+  if (!m_codec->indexed_virtual_columns().empty())
+    compute_virtual_columns(record, [](uint16) { return true; });
+}
+
+void ha_sluice::compute_virtual_column(uchar *record, uint16 number)
+{
+  compute_virtual_columns(record, [number](uint16 other) { return other == number; });
 }
 
 void ha_sluice::complete_virtual_columns(const uchar *record, bool is_new)

@@ -189,6 +189,8 @@ pub struct slc_foreign_info {
     pub column_count: u32,
     pub columns: *const slc_bytes,
     pub parent_columns: *const slc_bytes,
+    pub child_nullable: *const u8,
+    pub parent_nullable: *const u8,
     pub child_index: slc_bytes,
     pub parent_index: slc_bytes,
     pub on_delete: u8,

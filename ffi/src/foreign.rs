@@ -61,12 +61,35 @@ pub unsafe fn foreign_specs(defs: *const slc_foreign_def, count: u32) -> Result<
     .collect()
 }
 
-/// Name of the index with this number.
-fn index_name(table: &Table, id: u32) -> slc_bytes {
+/// The index of the table that one end of a foreign key is bound to.
+struct EndIndex<'a> {
+    name: &'a str,
+    parts: &'a [KeyPart],
+}
+
+/// None: the table has lost the index since.
+fn end_index(table: &Table, id: u32) -> Option<EndIndex<'_>> {
     let layout = table.layout();
-    let all = 0..=layout.secondary.len() as u32;
-    let index = all.filter_map(|i| layout.index(i)).find(|index| index.id == id);
-    index.map_or(slc_bytes::EMPTY, |index| slc_bytes::of(index.name.as_bytes()))
+    let mut all = 0..=layout.secondary.len() as u32;
+    let ordinal = all.find(|i| layout.index(*i).is_some_and(|index| index.id == id))?;
+    Some(EndIndex {
+        name: &layout.index(ordinal)?.name,
+        parts: layout.parts(ordinal),
+    })
+}
+
+/// The columns' names and whether each may be NULL: by the index, which writes names as the table
+/// does. Without one, by the definition.
+fn columns_of<'a>(named: &'a [String], index: Option<&EndIndex<'a>>) -> (Vec<slc_bytes>, Vec<u8>) {
+    let by_index = |index: &EndIndex<'a>| {
+        let parts = index.parts.iter().take(named.len());
+        parts
+            .map(|part| (slc_bytes::of(part.column.as_bytes()), u8::from(part.shape.nullable)))
+            .unzip()
+    };
+    let by_definition = || named.iter().map(|name| (slc_bytes::of(name.as_bytes()), 0)).unzip();
+    let fits = |index: &&EndIndex<'a>| index.parts.len() >= named.len();
+    index.filter(fits).map_or_else(by_definition, by_index)
 }
 
 /// Gives the foreign keys of one child to `give`, those alone that name `parent` if it is given.
@@ -76,10 +99,16 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
     let bound = keys.iter().flat_map(|keys| &keys.references);
     for key in bound.filter(|key| parent.is_none_or(|parent| key.spec.parent == parent)) {
         let spec = &key.spec;
-        let bytes = |names: &[String]| Vec::from_iter(names.iter().map(|name| slc_bytes::of(name.as_bytes())));
-        let (columns, parent_columns) = (bytes(&spec.columns), bytes(&spec.parent_columns));
+        let child_index = end_index(child, key.child.index);
         let parent_table = key.parent.as_ref().and_then(|end| catalog.by_id(end.table));
-        let parent_index = key.parent.as_ref().zip(parent_table.as_ref());
+        let parent = key.parent.as_ref().zip(parent_table.as_deref());
+        let parent_index = parent.and_then(|(end, table)| end_index(table, end.index));
+        let (columns, child_nullable) = columns_of(&spec.columns, child_index.as_ref());
+        let (parent_columns, parent_nullable) = columns_of(&spec.parent_columns, parent_index.as_ref());
+        let name = |index: &Option<EndIndex<'_>>| {
+            let name = index.as_ref().map(|index| slc_bytes::of(index.name.as_bytes()));
+            name.unwrap_or(slc_bytes::EMPTY)
+        };
         give(&slc_foreign_info {
             name: slc_bytes::of(spec.name.as_bytes()),
             child: slc_bytes::of(child_name.as_bytes()),
@@ -87,8 +116,10 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
             column_count: columns.len() as u32,
             columns: columns.as_ptr(),
             parent_columns: parent_columns.as_ptr(),
-            child_index: index_name(child, key.child.index),
-            parent_index: parent_index.map_or(slc_bytes::EMPTY, |(end, table)| index_name(table, end.index)),
+            child_nullable: child_nullable.as_ptr(),
+            parent_nullable: parent_nullable.as_ptr(),
+            child_index: name(&child_index),
+            parent_index: name(&parent_index),
             on_delete: spec.on_delete.number(),
             on_update: spec.on_update.number(),
         });

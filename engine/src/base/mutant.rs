@@ -106,6 +106,10 @@ mutants! {
     /// A rollback gives entries the stamp of the row's version before, although that version left
     /// the entries unchanged.
     StampOfVersionBefore,
+    /// A child row's maker looks at the parent row, and does not lock it.
+    ParentNotLocked,
+    /// Child rows are looked for without the buffered changes of their index.
+    CascadeOverlooksBuffered,
 }
 
 #[cfg(not(feature = "mutants"))]

@@ -72,6 +72,14 @@ pub enum SyncPoint {
     /// A check whether a table is empty has found nothing pending for one of its indexes, and
     /// reads its tree next.
     NothingPending,
+    /// A child row's maker has looked for the parent row, locked it if there is one, and changes
+    /// its own row next.
+    ParentLookedFor,
+    /// A parent row is changed, and its child rows are looked for next.
+    ChildrenToBeFound,
+    /// A search for rows of a foreign key has met an entry, and checks next whether the entry's
+    /// transaction is active. The index's leaf is latched.
+    ForeignEntryMet,
     /// A load with rows out of order has linked its clustered tree, and places those rows next.
     LateToBePlaced,
 }

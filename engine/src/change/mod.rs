@@ -50,7 +50,7 @@ pub(crate) use merge::multi_leaf::REDISTRIBUTED;
 pub use merge::sweep::{drain, drain_with_progress, sweep_step, Swept};
 pub use op::Op;
 pub use policy::{Buffering, ChangeBuffer, DENSE_READS_PER_MERGE};
-pub use read::{get, in_use, visit_prefix, visit_value, Merging, Run};
+pub use read::{get, in_use, visit_prefix, visit_prefix_from, visit_value, Merging, Run};
 #[cfg(test)]
 pub(crate) use testing::fixture;
 pub use testing::random_merge::merge_at_random;

@@ -213,10 +213,15 @@ pub type Visitor<'a> = &'a mut dyn FnMut(&[u8], &[u8]) -> Result<bool>;
 /// Calls `each` with every entry whose key begins with `prefix`, in order, until it returns false.
 /// `each` runs under latches.
 pub fn visit_prefix(pool: &Pool, index: &IndexTrees, prefix: &[u8], each: Visitor<'_>) -> Result<()> {
+    visit_prefix_from(pool, index, prefix, prefix, each)
+}
+/// The same, of those alone that are not below `from`, which begins with `prefix`.
+pub fn visit_prefix_from(pool: &Pool, index: &IndexTrees, prefix: &[u8], from: &[u8], each: Visitor<'_>) -> Result<()> {
+    debug_assert!(from.starts_with(prefix), "the visit begins inside its range");
     if let Some(delta) = in_use(index) {
-        return visit_merged(pool, index, delta, prefix, Merging::default(), each);
+        return visit_merged(pool, index, delta, (prefix, from), Merging::default(), each);
     }
-    let mut leaf = index.tree.seek(pool, Seek::Ge, prefix)?;
+    let mut leaf = index.tree.seek(pool, Seek::Ge, from)?;
     while let Some(at) = leaf {
         for slot in at.slot()..at.len() {
             let (key, value) = at.entry_at(slot);
@@ -239,20 +244,20 @@ pub fn visit_value(pool: &Pool, index: &IndexTrees, value: &[u8], each: Visitor<
         only: Some(value.to_vec()),
         ..Merging::default()
     };
-    visit_merged(pool, index, delta, value, merging, each)
+    visit_merged(pool, index, delta, (value, value), merging, each)
 }
 fn visit_merged(
     pool: &Pool,
     index: &IndexTrees,
     delta: &Delta,
-    prefix: &[u8],
+    (prefix, from): (&[u8], &[u8]),
     mut merging: Merging,
     each: Visitor<'_>,
 ) -> Result<()> {
     let end = prefix_successor(prefix);
-    let mut leaf = index.tree.leaf_owning(pool, prefix)?;
+    let mut leaf = index.tree.leaf_owning(pool, from)?;
     loop {
-        merging.start(pool, delta, &leaf, prefix, end.as_deref())?;
+        merging.start(pool, delta, &leaf, from, end.as_deref())?;
         while let Some(found) = merging.next(&leaf, false)? {
             if !each(found.key, found.value)? {
                 return Ok(());

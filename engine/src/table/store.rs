@@ -20,7 +20,9 @@ use crate::table::health::check::{check_table, CheckLevel, Checker};
 use crate::table::health::unmergeable::Unmergeable;
 use crate::table::merge_scheduler::scheduler::MergeScheduler;
 use crate::table::optimizer::keeper::StatisticsKeeper;
+use crate::table::row::child_search::ChildSearch;
 use crate::table::row::overflow_row::LongRows;
+use crate::table::row::parent_check::ParentCheck;
 use crate::table::row::row_lock::RowLocks;
 use crate::table::row::secondary::EntryWriter;
 use crate::table::row::snapshot::Snapshots;
@@ -293,6 +295,14 @@ impl Shared {
             long_rows: self.long_rows(),
             entries: EntryWriter::new(pool.clone(), trx_sys.clone(), unique),
             rollback,
+            parents: ParentCheck::new(pool.clone(), trx_sys.clone(), self.catalog.clone(), self.locks()),
+            children: ChildSearch::new(
+                pool.clone(),
+                trx_sys.clone(),
+                self.catalog.clone(),
+                self.locks(),
+                self.long_rows(),
+            ),
         }
     }
 

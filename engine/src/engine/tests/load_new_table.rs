@@ -55,7 +55,7 @@ pub fn load_all(rig: &TableFixture, rows: &[(Vec<u8>, Row)]) -> Result<()> {
     for (pk, row) in rows {
         done = done.and_then(|()| add(&mut load, pk, row));
     }
-    done = done.and_then(|()| load.finish(&trx));
+    done = done.and_then(|()| load.finish(&mut trx));
     match &done {
         Ok(()) => rig.engine.commit(&mut trx, true)?,
         Err(Error::Duplicate { .. }) => {

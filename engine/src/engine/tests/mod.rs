@@ -23,6 +23,7 @@ mod online_alter;
 mod open_files_limit;
 mod released_row_locks;
 mod load_rollback_and_ddl;
+mod foreign;
 mod foreign_definitions;
 mod foreign_files;
 mod freed_overflow_chains;

@@ -6,7 +6,7 @@
 use crate::base::{planted, Error, ForeignFault, Mutant, Result, TrxId};
 use crate::change::{Buffering, DELTA_BIT};
 use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
-use crate::table::catalog::foreign_binding::{bind, check_definition, needs_lost_index};
+use crate::table::catalog::foreign_binding::{bind, check_own, needs_lost_index};
 use crate::table::catalog::foreign_key::ForeignKeySpec;
 use crate::table::catalog::foreign_rename::followers_of_columns;
 use crate::table::catalog::key_part::KeyPart;
@@ -98,7 +98,7 @@ impl IndexBuilder {
     fn check_foreign(&self, change: &IndexChange<'_>, new: &Layout) -> Result<()> {
         let (name, old) = (change.table.name(), change.table.layout());
         if change.keys.foreign.is_some() {
-            check_definition(&self.catalog, &name, new, Some(&name), change.keys.unchecked)?;
+            check_own(&self.catalog, &name, new, Some(&name), change.keys.unchecked)?;
         }
         let index_goes = old.secondary.iter().any(|s| new.secondary_by_id(s.index.id).is_none());
         // Parents of renamed columns are found by the new names only after this statement.

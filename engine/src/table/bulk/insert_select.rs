@@ -11,6 +11,9 @@
 //! a statement of few rows fails with the same row, and at the same moment, as a plain one. Of many
 //! rows the refused one may have come long before, and [`BulkInsert::refused`] says which.
 //!
+//! Rows of a table that refers to parents are inserted one by one, unless the session does not
+//! check foreign keys.
+//!
 //! No latch is held between calls. Called by the C ABI.
 use crate::base::bytes::{push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, Result};
@@ -137,7 +140,12 @@ impl TableLoader {
 impl BulkInsert {
     /// As `RowWriter::insert`; the error may be that of an earlier row.
     pub fn add(&mut self, trx: &mut Trx, pk: &[u8], row: &[u8], entries: &[Entry<'_>]) -> Result<()> {
+        let row_by_row = trx.foreign_key_checks && self.is_child();
         if let Stage::Held(held) = &mut self.stage {
+            if row_by_row {
+                self.stage = Stage::OneByOne;
+                return self.add(trx, pk, row, entries);
+            }
             let is_new = held.push(self.table.layout(), pk, row, entries);
             let many = held.bytes.len() as u64 >= self.loader.bulk_load_min;
             match (is_new, many) {
@@ -163,6 +171,12 @@ impl BulkInsert {
             }
             Stage::Held(_) | Stage::Over => Err(over()),
         }
+    }
+
+    /// Its rows need parents: each is checked when it is inserted.
+    fn is_child(&self) -> bool {
+        let keys = self.table.foreign_keys();
+        keys.is_some_and(|keys| !keys.references.is_empty())
     }
 
     /// Takes the held rows; after an error from here on only `end` is allowed.

@@ -8,6 +8,7 @@ pub(crate) mod fill;
 pub(crate) mod free_trees;
 pub(crate) mod index_build;
 pub(crate) mod insert_select;
+pub(crate) mod load_references;
 pub(crate) mod online;
 pub(crate) mod sort;
 pub(crate) mod sort_run;

@@ -273,9 +273,9 @@ impl TableLoad {
         }
     }
 
-    /// Loads what was gathered. Everything is durable on return, and the table is one like any
+    /// Loads what was gathered, and checks its foreign keys. Everything is durable on return, and the table is one like any
     /// other.
-    pub fn finish(&mut self, trx: &Trx) -> Result<()> {
+    pub fn finish(&mut self, trx: &mut Trx) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
         let loader = self.loader.clone();
@@ -298,6 +298,7 @@ impl TableLoad {
             }
             done?;
         }
+        self.check_references(trx, layout)?;
         self.publish(layout)
     }
 

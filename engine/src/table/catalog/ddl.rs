@@ -141,14 +141,21 @@ impl Tables {
         })?;
         self.catalog.renamed(from, to);
         let replaced = note_alter(&self.catalog, from, to, mode);
+        let mut concerned = vec![
+            from.to_string(),
+            to.to_string(),
+            mode.replaces.unwrap_or(to).to_string(),
+        ];
+        concerned.extend(replaced);
         for (child, layout) in followers {
+            concerned.push(child.name());
             child.publish(layout);
         }
         {
             let _gate = table.gate.write();
             table.publish(layout);
         }
-        bind(&self.catalog, &[from, to, replaced.as_deref().unwrap_or(to)]);
+        bind(&self.catalog, &Vec::from_iter(concerned.iter().map(String::as_str)));
         Ok(())
     }
 

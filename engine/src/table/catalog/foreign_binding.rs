@@ -80,11 +80,22 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
             keys.referenced.extend(bound.map(Arc::new));
         }
     }
+    keys.referenced.sort_by(|a, b| order(a).cmp(&order(b)));
     keys
 }
 
+/// The order in which the children of a row are looked for: by the parent's index, then by name.
+fn order(key: &ForeignKey) -> (u32, &str) {
+    (key.parent.as_ref().map_or(0, |end| end.index), &key.spec.name)
+}
+
 /// None: the child has lost the index, which no statement does.
-fn bound(child: &Layout, ordinal: usize, spec: &Arc<ForeignKeySpec>, parent: Option<&Layout>) -> Option<ForeignKey> {
+pub(in crate::table) fn bound(
+    child: &Layout,
+    ordinal: usize,
+    spec: &Arc<ForeignKeySpec>,
+    parent: Option<&Layout>,
+) -> Option<ForeignKey> {
     let (child_index, child_parts) = index_for(child, &spec.columns)?;
     let parent_end = parent.and_then(|parent| {
         let (index, parts) = index_for(parent, &spec.parent_columns)?;
@@ -128,6 +139,21 @@ pub(in crate::table) fn check_definition(
     replaces: Option<&str>,
     unchecked: bool,
 ) -> Result<()> {
+    check_own(catalog, name, layout, replaces, unchecked)?;
+    if !unchecked {
+        check_waiting_children(catalog, replaces.unwrap_or(name), layout)?;
+    }
+    Ok(())
+}
+
+/// Checks the table's own foreign keys alone.
+pub(in crate::table) fn check_own(
+    catalog: &Catalog,
+    name: &str,
+    layout: &Layout,
+    replaces: Option<&str>,
+    unchecked: bool,
+) -> Result<()> {
     for spec in &layout.foreign {
         check_name(catalog, name, layout, spec, replaces)?;
         let as_parent = (spec.parent == name || Some(&spec.parent[..]) == replaces).then_some(layout);
@@ -137,9 +163,6 @@ pub(in crate::table) fn check_definition(
         };
         let parent = as_parent.or(parent.as_ref().map(|parent| parent.layout()));
         check_key(catalog, layout, spec, parent, unchecked)?;
-    }
-    if !unchecked {
-        check_waiting_children(catalog, replaces.unwrap_or(name), layout)?;
     }
     Ok(())
 }

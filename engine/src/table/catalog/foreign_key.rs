@@ -6,7 +6,7 @@
 //! exchange these (`docs/decisions/2026-11-28-foreign-keys.md`).
 //!
 //! Takes no latch. Called by the catalog and by row changes.
-use crate::base::{FileId, IndexId};
+use crate::base::{FileId, ForeignFault, IndexId};
 use crate::index::key_shape::{KeyShape, PartEnds, PartShape};
 use crate::table::catalog::key_part::KeyPart;
 use std::sync::Arc;
@@ -111,6 +111,19 @@ impl ForeignKey {
         self.parent
             .as_ref()
             .is_some_and(|parent| parent.table == self.child.table)
+    }
+    /// A part of `child`, a key of the child's index, is NULL: the row refers to nothing. None:
+    /// `child` is cut short.
+    pub fn is_null(&self, child: &[u8]) -> Option<bool> {
+        let same = convert(&self.child.shape, &self.child.shape, child)?;
+        Some(matches!(same, KeyOfForeign::Null))
+    }
+    /// The error of a row that breaks the foreign key. `child`: name of the child's table.
+    pub fn fault(&self, child: String) -> Box<ForeignFault> {
+        Box::new(ForeignFault {
+            child,
+            constraint: self.spec.name.clone(),
+        })
     }
     /// The parent's key that `child`, a key of the child's index, refers to. None: `child` is cut
     /// short, or the foreign key is unbound.

@@ -114,7 +114,8 @@ impl Layout {
     }
     /// The catalog knows what the table's keys are made of.
     pub fn has_parts(&self) -> bool {
-        !self.pk_parts.is_empty() || self.secondary.iter().any(|s| !s.parts.is_empty())
+        let has_no_key = self.hidden_pk && self.secondary.is_empty();
+        has_no_key || !self.pk_parts.is_empty() || self.secondary.iter().any(|s| !s.parts.is_empty())
     }
     /// False: the table or the index (0 = clustered, i + 1 = secondary i) is younger than the view,
     /// and does not show what was before. Rows that were copied or loaded look as if they had

@@ -40,6 +40,8 @@ pub struct Table {
     pub(in crate::table) append_hint: AppendHint,
     /// None: the table has no foreign keys, neither as child nor as parent.
     foreign: ArcSwapOption<ForeignKeys>,
+    /// `foreign` has something: a table without foreign keys pays one load for each row.
+    has_foreign: AtomicBool,
     /// While an ALTER TABLE lets writers go on.
     touched: ArcSwapOption<TouchedKeys>,
     pub(in crate::table) page_counts: RankedMutex<PageCounts>,
@@ -66,6 +68,7 @@ impl Table {
             next_row_id: AtomicU64::new(0),
             append_hint: AppendHint::default(),
             foreign: ArcSwapOption::empty(),
+            has_foreign: AtomicBool::new(false),
             touched: ArcSwapOption::empty(),
             page_counts: RankedMutex::new(Rank::PageCounts, PageCounts::default()),
             building: RankedMutex::default(),
@@ -89,8 +92,18 @@ impl Table {
     pub fn foreign(&self) -> Guard<Option<Arc<ForeignKeys>>> {
         self.foreign.load()
     }
+    /// The same, to be kept for a row operation.
+    #[inline]
+    pub(in crate::table) fn foreign_keys(&self) -> Option<Arc<ForeignKeys>> {
+        match self.has_foreign.load(Ordering::Acquire) {
+            true => self.foreign.load_full(),
+            false => None,
+        }
+    }
     pub(in crate::table) fn set_foreign(&self, keys: ForeignKeys) {
-        self.foreign.store((!keys.is_empty()).then(|| Arc::new(keys)));
+        let any = !keys.is_empty();
+        self.foreign.store(any.then(|| Arc::new(keys)));
+        self.has_foreign.store(any, Ordering::Release);
     }
     /// The row of `pk` was changed: the mini-transaction has ended, the transaction has not (L2).
     #[inline]

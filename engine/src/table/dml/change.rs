@@ -12,9 +12,11 @@ use crate::redo::Redo;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::row::autoinc::save_autoinc;
+use crate::table::row::child_search::ChildSearch;
 use crate::table::row::entry::secondary;
 use crate::table::row::new_row::NewRow;
 use crate::table::row::overflow_row::LongRows;
+use crate::table::row::parent_check::ParentCheck;
 use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::table::row::scratch::Scratch;
 use crate::table::row::secondary::EntryWriter;
@@ -35,6 +37,8 @@ pub struct RowWriter {
     pub(in crate::table) long_rows: LongRows,
     pub(in crate::table) entries: EntryWriter,
     pub(in crate::table) rollback: Arc<Rollback>,
+    pub(in crate::table) parents: ParentCheck,
+    pub(in crate::table) children: ChildSearch,
 }
 
 /// The row that is being changed.

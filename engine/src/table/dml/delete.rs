@@ -7,6 +7,7 @@ use crate::btree::Intent;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::{Hold, Obstacle, RowChange, RowWriter};
+use crate::table::dml::changed_row::ChangedRow;
 use crate::table::row::entry::check_key;
 use crate::table::row::new_row::Entry;
 use crate::table::row::scratch::{self, Scratch};
@@ -16,9 +17,8 @@ use crate::txn::{LockMode, Trx};
 
 impl RowWriter {
     pub fn delete(&self, trx: &mut Trx, table: &Table, pk: &[u8], entries: &[Entry<'_>]) -> Result<()> {
-        self.change_rows(trx, &mut |trx| {
-            self.delete_steps(trx, table, pk, entries).map(|()| true)
-        })?;
+        let changed = ChangedRow::Deleted { pk, entries };
+        self.change_row(trx, table, &changed, LockMode::Exclusive)?;
         let locks = self.trx_sys.locks();
         locks.leave_to_version(trx, table.layout().clustered.id, pk);
         self.counters.rows_deleted.inc();

@@ -9,13 +9,15 @@ use crate::index::RowHeader;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::{duplicate_mode, Attempt, Obstacle, Raws, RowChange, RowWriter};
+use crate::table::dml::changed_row::ChangedRow;
+use crate::table::dml::references::References;
 use crate::table::row::entry::{check_key, check_key_len, secondary, EntryKey, NewEntry};
 use crate::table::row::new_row::NewRow;
 use crate::table::row::row_lock::Locked;
 use crate::table::row::scratch::{self, Scratch};
 use crate::table::row::snapshot::check_conflict;
 use crate::table::row::undo_record::{self, Touch};
-use crate::txn::{LockPolicy, Trx};
+use crate::txn::{LockMode, LockPolicy, Trx};
 
 impl RowWriter {
     /// An insert that changes the row it meets: that row is locked exclusively when the result is
@@ -28,23 +30,23 @@ impl RowWriter {
     /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result
     /// is `Duplicate`.
     pub fn insert(&self, trx: &mut Trx, table: &Table, new: &NewRow<'_>, x_on_duplicate: bool) -> Result<()> {
-        self.change_rows(trx, &mut |trx| {
-            self.insert_steps(trx, table, new, x_on_duplicate)?;
-            self.ranges_still_free(trx, table.layout(), new)
-        })?;
+        let changed = ChangedRow::Inserted(new);
+        self.change_row(trx, table, &changed, duplicate_mode(x_on_duplicate))?;
         self.counters.rows_inserted.inc();
         Ok(())
     }
 
+    /// False: the operation runs again.
     pub(in crate::table) fn insert_steps(
         &self,
         trx: &mut Trx,
         table: &Table,
         new: &NewRow<'_>,
-        x_on_duplicate: bool,
-    ) -> Result<()> {
+        mode: LockMode,
+        references: &mut References,
+    ) -> Result<bool> {
         let NewRow { pk, row, entries } = *new;
-        let change = RowChange::new(table, pk, duplicate_mode(x_on_duplicate));
+        let change = RowChange::new(table, pk, mode);
         let layout = change.layout;
         check_key_len(&layout.clustered, pk, 0)?;
         for e in entries {
@@ -52,9 +54,16 @@ impl RowWriter {
         }
         self.check_ranges(trx, layout, new)?;
         scratch::with(|s| {
+            if !self.check_references(trx, table, references, layout.clustered.id)? {
+                return Ok(false);
+            }
             self.long_rows.make_value(trx, layout, pk, row, &mut s.value)?;
             self.place_row(trx, &change, new, s)?;
             for e in entries {
+                let index = secondary(layout, e.index)?.index.id;
+                if !self.check_references(trx, table, references, index)? {
+                    return Ok(false);
+                }
                 let entry = NewEntry {
                     index: e.index,
                     user_key_len: e.user_key_len as usize,
@@ -65,7 +74,7 @@ impl RowWriter {
                 self.entries
                     .put_entry(trx, layout, &entry, pk.len(), change.mode, &mut s.entry)?;
             }
-            Ok(())
+            self.ranges_still_free(trx, layout, new)
         })
     }
 

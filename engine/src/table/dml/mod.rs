@@ -1,7 +1,11 @@
 //! Changes of rows: insert, update, delete.
 //!
-//! Files, top to bottom: `insert`, `update`, `delete`, `change`.
+//! Files, top to bottom: `insert`, `update`, `delete`, `cascade`, `references`, `changed_row`,
+//! `change`.
+pub(crate) mod cascade;
 pub(crate) mod change;
+pub(crate) mod changed_row;
 pub(crate) mod delete;
 pub(crate) mod insert;
+pub(crate) mod references;
 pub(crate) mod update;

@@ -9,12 +9,14 @@ use crate::index::RowHeader;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::{duplicate_mode, Attempt, Hold, Obstacle, Raws, RowChange, RowWriter};
+use crate::table::dml::changed_row::ChangedRow;
+use crate::table::dml::references::References;
 use crate::table::row::entry::{check_key, secondary, EntryKey, NewEntry};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::scratch::{self, Scratch};
 use crate::table::row::snapshot::check_conflict;
 use crate::table::row::undo_record::{self, Touch};
-use crate::txn::Trx;
+use crate::txn::{LockMode, Trx};
 use std::sync::atomic::{fence, Ordering};
 
 impl RowWriter {
@@ -38,21 +40,9 @@ impl RowWriter {
     }
     /// `NotFound` when there is no such row (any more).
     pub fn update_row(&self, trx: &mut Trx, table: &Table, update: &RowUpdate<'_>, x_on_duplicate: bool) -> Result<()> {
-        let RowUpdate {
-            pk,
-            row: new_row,
-            changes,
-            ..
-        } = *update;
-        let mode = duplicate_mode(x_on_duplicate);
-        self.change_rows(trx, &mut |trx| {
-            // Made anew for each try: an index may have been quarantined since.
-            let change = RowChange::new(table, pk, mode);
-            self.update_steps(trx, &change, new_row, changes)?;
-            self.changes_still_free(trx, change.layout, changes)
-        })?;
+        self.change_row(trx, table, &ChangedRow::Updated(update), duplicate_mode(x_on_duplicate))?;
         let locks = self.trx_sys.locks();
-        locks.leave_to_version(trx, table.layout().clustered.id, pk);
+        locks.leave_to_version(trx, table.layout().clustered.id, update.pk);
         self.counters.rows_updated.inc();
         table.statistics.counts.updated();
         Ok(())
@@ -68,23 +58,29 @@ impl RowWriter {
         new: &NewRow<'_>,
         x_on_duplicate: bool,
     ) -> Result<()> {
-        self.change_rows(trx, &mut |trx| {
-            self.delete_steps(trx, table, old_pk, old_entries)?;
-            self.insert_steps(trx, table, new, x_on_duplicate)?;
-            self.ranges_still_free(trx, table.layout(), new)
-        })?;
+        let changed = ChangedRow::Moved {
+            pk: old_pk,
+            entries: old_entries,
+            new,
+        };
+        self.change_row(trx, table, &changed, duplicate_mode(x_on_duplicate))?;
         self.counters.rows_updated.inc();
         Ok(())
     }
 
-    fn update_steps(
+    /// False: the operation runs again.
+    pub(in crate::table) fn update_steps(
         &self,
         trx: &mut Trx,
-        change: &RowChange<'_>,
-        new_row: &[u8],
-        changes: &[EntryChange<'_>],
-    ) -> Result<()> {
-        let (layout, pk) = (change.layout, change.pk);
+        table: &Table,
+        update: &RowUpdate<'_>,
+        mode: LockMode,
+        references: &mut References,
+    ) -> Result<bool> {
+        let RowUpdate { pk, row, changes, .. } = *update;
+        // Made anew for each try: an index may have been quarantined since.
+        let change = &RowChange::new(table, pk, mode);
+        let layout = change.layout;
         for c in changes {
             check_key(layout, c.index, c.new_key, pk)?;
             check_key(layout, c.index, c.old_key, pk)?;
@@ -95,12 +91,16 @@ impl RowWriter {
         }
         let hold = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {
-            self.long_rows.make_value(trx, layout, pk, new_row, &mut s.value)?;
+            self.long_rows.make_value(trx, layout, pk, row, &mut s.value)?;
             self.replace_version(trx, change, changes, hold, s)?;
             for c in changes {
+                let index = secondary(layout, c.index)?.index.id;
+                if !self.check_references(trx, table, references, index)? {
+                    return Ok(false);
+                }
                 self.change_entry(trx, change, c, &mut s.entry)?;
             }
-            Ok(())
+            self.changes_still_free(trx, layout, changes)
         })
     }
 

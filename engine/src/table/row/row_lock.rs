@@ -3,7 +3,7 @@
 //! that entry for the maker, and waits for it.
 //!
 //! No latch is held on entry; none is held while waiting (I5). Called by row changes and scans.
-use crate::base::{Error, IndexId, Result};
+use crate::base::{Error, FileId, IndexId, Result};
 use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::table::catalog::layout::Layout;
@@ -94,6 +94,44 @@ impl RowLocks {
                 trx.note_found(index.id, pk, leaf_no);
             }
             return Ok(Locked::Row(header, granted));
+        }
+    }
+
+    /// As `lock_row` with a wait, of a row in a table that the statement need not hold. The table's
+    /// gate is held while pages are touched, and never during the wait. None: the table has ended,
+    /// or its number is not `id` any more.
+    pub(in crate::table) fn lock_row_of(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        id: FileId,
+        (pk, mode): (&[u8], LockMode),
+        see: &mut dyn FnMut(&[u8]),
+    ) -> Result<Option<Locked>> {
+        let mut waited: Option<Granted> = None;
+        loop {
+            let index = {
+                let _gate = table.gate.read();
+                let layout = table.layout();
+                if table.is_dropped() || layout.id != id {
+                    return Ok(None);
+                }
+                match self.lock_row(trx, layout, pk, mode, LockPolicy::NoWait, see) {
+                    Err(Error::Locked) => layout.clustered.id,
+                    Ok(Locked::Row(header, granted)) => {
+                        return Ok(Some(Locked::Row(header, waited.unwrap_or(granted))));
+                    }
+                    Ok(gone) => {
+                        waited
+                            .into_iter()
+                            .for_each(|granted| self.unlock_if_new(trx, layout, pk, granted));
+                        return Ok(Some(gone));
+                    }
+                    Err(e) => return Err(e),
+                }
+            };
+            let locks = self.trx_sys.locks();
+            waited = Some(locks.lock(trx, index, pk, mode, LockPolicy::Wait)?);
         }
     }
 

@@ -1,7 +1,7 @@
 //! The whole engine in simulation: one thread, a simulated disk (`io/sim/mod.rs` states its rules),
 //! every run made from a seed.
 //!
-//! Two kinds of tests:
+//! Three kinds of tests:
 //! - `workloads`: a small piece of work each, repeated with a crash at *every* change of the disk.
 //!   **To add one, add a line to `workloads::WORKLOADS`**: a name and its ops. Nothing else is
 //!   needed: every answer is judged by the twin. Those of `redistribution` have a larger pool and
@@ -9,6 +9,7 @@
 //! - `schedules`: random ops of several transactions, background steps, crashes, failing calls, a
 //!   full or a lying disk. A new operation is a variant of [`op::Op`], one line in `world.rs` that
 //!   performs it, and one in `schedule.rs` that chooses it.
+//! - `families`: random lives of tables with foreign keys, with a twin of their own.
 //!
 //! After every start the rows must be one of the states that a crash may leave (`twin.rs`). Each
 //! index must show exactly these rows both ways, before and after the rollback of what the crash
@@ -26,6 +27,7 @@
 //! meaning when the author of schedules (`schedule.rs`) learns something new, so the test spells
 //! its ops.
 mod ddl;
+mod families;
 mod regressions;
 mod judge;
 mod leak;

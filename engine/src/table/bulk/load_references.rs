@@ -1,0 +1,122 @@
+//! The rows of a loaded table need their parents: checked at the end of a load, once for each
+//! different key. The order of the child's index puts equal keys together.
+//!
+//! Foreign keys that the replaced table has already are not checked. A foreign key to the table
+//! itself means the loaded rows, also if a table of that name is still in place.
+//!
+//! Parents are locked SHARED to the end of the transaction. No latch is held meanwhile. Called by
+//! `table_load`, before the table is in use.
+use crate::base::{Error, Result};
+use crate::change;
+use crate::index::Index;
+use crate::table::bulk::table_load::TableLoad;
+use crate::table::catalog::foreign_binding::bound;
+use crate::table::catalog::foreign_key::{foreign_prefix, ForeignKey};
+use crate::table::catalog::layout::Layout;
+use crate::table::dml::references::parent_key;
+use crate::table::row::parent_check::Parent;
+use crate::txn::Trx;
+use std::sync::Arc;
+
+/// Different keys that are read at a time.
+const BATCH: usize = 256;
+
+impl TableLoad {
+    /// All rows are in their trees.
+    pub(in crate::table) fn check_references(&self, trx: &mut Trx, layout: &Layout) -> Result<()> {
+        if !trx.foreign_key_checks {
+            return Ok(());
+        }
+        // Once more if a foreign key was bound anew meanwhile.
+        loop {
+            let Some(keys) = self.table.foreign_keys() else {
+                return Ok(());
+            };
+            for key in keys.references.iter().filter(|key| !key.is_carried_over) {
+                self.check_key(trx, layout, key)?;
+            }
+            if self.table.foreign_keys().is_some_and(|now| Arc::ptr_eq(&keys, &now)) {
+                return Ok(());
+            }
+        }
+    }
+
+    fn check_key(&self, trx: &mut Trx, layout: &Layout, key: &ForeignKey) -> Result<()> {
+        let name = self.table.name();
+        let catalog = &self.loader.tables.catalog;
+        let is_to_itself =
+            key.spec.parent == name || catalog.foreign.read().replaced_by(&name) == Some(&key.spec.parent[..]);
+        let itself = match is_to_itself {
+            true => bound(layout, key.ordinal as usize, &key.spec, Some(layout)),
+            false => None,
+        };
+        let key = itself.as_ref().unwrap_or(key);
+        let Some(index) = index_of(layout, key.child.index) else {
+            return Err(Error::NoSuchTable(format!("an index of table {}", layout.id)));
+        };
+        let mut from = Vec::new();
+        loop {
+            if trx.shared.waiter.killed() {
+                return Err(Error::Interrupted);
+            }
+            let children = self.next_keys(index, key, &from)?;
+            let Some(last) = children.last() else {
+                return Ok(());
+            };
+            from = [&last[..], &[0]].concat();
+            for child in &children {
+                let parent = match parent_key(key, child)? {
+                    None => continue,
+                    Some(parent) => parent,
+                };
+                let found = match (&key.parent, parent) {
+                    (Some(end), Some(parent)) if is_to_itself => self.has(layout, end.index, &parent)?,
+                    (Some(end), Some(parent)) => self.loader.rows.parents.lock_parent(trx, end, &parent)?,
+                    _ => Parent::Missing,
+                };
+                match found {
+                    Parent::Locked => {}
+                    Parent::Missing => return Err(Error::NoReferencedRow(key.fault(name))),
+                    // The caller looks at the bound foreign keys again.
+                    Parent::Unbound => return Ok(()),
+                }
+            }
+        }
+    }
+
+    /// Entry keys from `from` on, one for each different key of the foreign key; the last one may
+    /// come again.
+    fn next_keys(&self, index: &Index, key: &ForeignKey, from: &[u8]) -> Result<Vec<Vec<u8>>> {
+        let mut found: Vec<Vec<u8>> = Vec::new();
+        let shape = &key.child.shape;
+        change::visit_prefix_from(&self.loader.pool, index, &[], from, &mut |entry, _| {
+            let same = found
+                .last()
+                .is_some_and(|last| foreign_prefix(shape, last) == foreign_prefix(shape, entry));
+            match found.last_mut().filter(|_| same) {
+                // The next look begins past it.
+                Some(last) => *last = entry.to_vec(),
+                None => found.push(entry.to_vec()),
+            }
+            Ok(found.len() < BATCH)
+        })?;
+        Ok(found)
+    }
+
+    fn has(&self, layout: &Layout, index: u32, parent: &[u8]) -> Result<Parent> {
+        let Some(index) = index_of(layout, index) else {
+            return Ok(Parent::Missing);
+        };
+        let mut found = Parent::Missing;
+        change::visit_prefix(&self.loader.pool, index, parent, &mut |_, _| {
+            found = Parent::Locked;
+            Ok(false)
+        })?;
+        Ok(found)
+    }
+}
+
+fn index_of(layout: &Layout, id: u32) -> Option<&Index> {
+    let mut all = (0..=layout.secondary.len() as u32).filter_map(|ordinal| layout.index(ordinal));
+    all.find(|index| index.id == id)
+}

@@ -1,0 +1,400 @@
+//! The parent's side of foreign keys: a row that goes, or gets another key, is refused, or its
+//! child rows follow.
+//!
+//! **K2** A parent row is changed under its EXCLUSIVE lock before its children are looked for.
+//! **K3** `Table::foreign` is read after that change, never before. So a child that was made under
+//! a lock on the parent is met, and so is one whose foreign key is new.
+//! **K4** A cascade changes a child's newest version or fails.
+//!
+//! Everything belongs to one row operation, which is undone as a whole. A chain of cascades is as
+//! long as its list of [`Level`]s, which bounds the thread's stack.
+//!
+//! No latch is held. Called by the steps of row changes; the row maker is called from here.
+use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
+use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignKey, KeyOfForeign};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::dml::change::RowWriter;
+use crate::table::dml::changed_row::{ChangedRow, KeyChange};
+use crate::table::dml::references::parent_key;
+use crate::table::row::child_search::{Child, Children, Next};
+use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
+use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, RowMaker, Trx};
+
+/// Rows that a chain of foreign keys may have, the statement's row included.
+pub(in crate::table) const LEVELS_MAX: u32 = 15;
+
+/// A row in a chain of cascades, and the rows above it.
+#[derive(Clone, Copy)]
+pub(in crate::table) struct Level<'a> {
+    above: Option<&'a Level<'a>>,
+    table: FileId,
+    updates: bool,
+}
+
+impl Level<'_> {
+    /// The row that the statement changes.
+    pub fn first(table: &Table, changed: &ChangedRow<'_>) -> Level<'static> {
+        Level {
+            above: None,
+            table: table.layout().id,
+            updates: changed.is_updated(),
+        }
+    }
+    fn count(&self) -> u32 {
+        1 + self.above.map_or(0, Level::count)
+    }
+    fn updates(&self, table: FileId) -> bool {
+        self.updates && self.table == table || self.above.is_some_and(|above| above.updates(table))
+    }
+}
+
+/// What happens to the children of one key.
+struct Cascade<'a> {
+    key: &'a ForeignKey,
+    deletes: bool,
+    /// Not if `deletes`.
+    value: ReferenceValue<'a>,
+    /// What the parent's key becomes.
+    new_key: Option<&'a [u8]>,
+    /// Of the children.
+    level: Level<'a>,
+}
+
+/// The result of a step: the operation goes on, or runs again.
+enum Step {
+    Changed,
+    Unchanged,
+    Again,
+}
+
+impl RowWriter {
+    /// One row operation of a statement, with its foreign keys. All or nothing.
+    pub(in crate::table) fn change_row(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        mode: LockMode,
+    ) -> Result<()> {
+        let level = Level::first(table, changed);
+        self.change_rows(trx, &mut |trx| {
+            self.change_steps(trx, table, changed, mode, &level, None)
+        })
+    }
+
+    /// The steps of the operation. False: it runs again. `mode`: how a row in the way is locked
+    /// before `Duplicate`. `exempt`: as in `begin_references`.
+    fn change_steps(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        mode: LockMode,
+        level: &Level<'_>,
+        exempt: Option<u32>,
+    ) -> Result<bool> {
+        let Some(mut references) = self.begin_references(trx, table, changed, exempt)? else {
+            return Ok(false);
+        };
+        let done = match *changed {
+            ChangedRow::Inserted(new) => self.insert_steps(trx, table, new, mode, &mut references)?,
+            ChangedRow::Updated(update) => self.update_steps(trx, table, update, mode, &mut references)?,
+            ChangedRow::Deleted { pk, entries } => self.delete_steps(trx, table, pk, entries).map(|()| true)?,
+            ChangedRow::Moved { pk, entries, new } => {
+                self.delete_steps(trx, table, pk, entries)?;
+                self.insert_steps(trx, table, new, mode, &mut references)?
+            }
+        };
+        Ok(done && self.follow_children(trx, table, changed, level)? && references.are_bound_still(table))
+    }
+
+    /// After `changed`: refuses it, or has the row's children follow. False: the operation runs
+    /// again.
+    #[inline]
+    pub(in crate::table) fn follow_children(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        level: &Level<'_>,
+    ) -> Result<bool> {
+        if !trx.foreign_key_checks || matches!(changed, ChangedRow::Inserted(_)) {
+            return Ok(true);
+        }
+        let Some(keys) = table.foreign_keys() else {
+            return Ok(true);
+        };
+        sync_point(SyncPoint::ChildrenToBeFound);
+        let layout = table.layout();
+        for key in &keys.referenced {
+            let Some(end) = key.parent.as_ref().filter(|end| end.table == layout.id) else {
+                return Ok(false);
+            };
+            let Some((old, change)) = changed.referenced(layout, end)? else {
+                continue;
+            };
+            let action = match changed.is_deleted() {
+                true => key.spec.on_delete,
+                false => key.spec.on_update,
+            };
+            // An update cascade that changes nothing does no harm.
+            let follows =
+                change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
+            let prefix = match key.child_key(old) {
+                Some(KeyOfForeign::Key(prefix)) if follows => prefix,
+                Some(_) => continue,
+                None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
+            };
+            let Some(mut children) = self.children.begin(&key.child, prefix) else {
+                return Ok(false);
+            };
+            let goes_on = match action.changes_children() {
+                false => self.refuse(trx, key, &mut children)?,
+                true => self.cascade(trx, (table, changed), key, action, &mut children, level)?,
+            };
+            if !goes_on {
+                return Ok(false);
+            }
+        }
+        Ok(true)
+    }
+
+    fn refuse(&self, trx: &mut Trx, key: &ForeignKey, children: &mut Children) -> Result<bool> {
+        match self.children.any(trx, children)? {
+            Next::Child(()) => Err(Error::RowIsReferenced(key.fault(children.table.name()))),
+            Next::None => Ok(true),
+            Next::Unbound => Ok(false),
+        }
+    }
+
+    fn cascade(
+        &self,
+        trx: &mut Trx,
+        (table, changed): (&Table, &ChangedRow<'_>),
+        key: &ForeignKey,
+        action: ForeignAction,
+        children: &mut Children,
+        level: &Level<'_>,
+    ) -> Result<bool> {
+        let parent = table.name();
+        let deletes = changed.is_deleted() && action == ForeignAction::Cascade;
+        let value = match changed.new_row().filter(|_| action == ForeignAction::Cascade) {
+            Some((pk, row)) => ReferenceValue::Parent {
+                table: &parent,
+                pk,
+                row,
+            },
+            None => ReferenceValue::Null,
+        };
+        let new_key = match &key.parent {
+            Some(end) => changed.new_key(table.layout(), end.index)?,
+            None => None,
+        };
+        let cascade = Cascade {
+            key,
+            deletes,
+            value,
+            new_key,
+            level: Level {
+                above: Some(level),
+                table: key.child.table,
+                updates: !deletes,
+            },
+        };
+        self.cascade_all(trx, &cascade, level, children)
+    }
+
+    /// Passes over the children until one pass has nothing to do: children whose key stays are
+    /// still there.
+    fn cascade_all(
+        &self,
+        trx: &mut Trx,
+        cascade: &Cascade<'_>,
+        level: &Level<'_>,
+        children: &mut Children,
+    ) -> Result<bool> {
+        loop {
+            let mut any = false;
+            loop {
+                let child = match self.children.next(trx, children)? {
+                    Next::Child(child) => child,
+                    Next::None => break,
+                    Next::Unbound => return Ok(false),
+                };
+                if !cascade.deletes && level.updates(cascade.key.child.table) {
+                    return Err(Error::RowIsReferenced(cascade.key.fault(children.table.name())));
+                }
+                if level.count() >= LEVELS_MAX {
+                    return Err(Error::ForeignDepth(LEVELS_MAX));
+                }
+                self.begin_change(trx)?;
+                let step = match cascade.deletes {
+                    true => self.delete_child(trx, cascade, &children.table, &child),
+                    false => self.update_child(trx, cascade, &children.table, &child),
+                };
+                match step? {
+                    Step::Changed => any = true,
+                    Step::Unchanged => {}
+                    Step::Again => return Ok(false),
+                }
+            }
+            if !any {
+                return Ok(true);
+            }
+            self.children.begin_again(children);
+        }
+    }
+
+    fn delete_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
+        let name = table.name();
+        let mut made = MadeRow::default();
+        maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
+        let entries = entries_of(&made);
+        let changed = ChangedRow::Deleted {
+            pk: &child.pk,
+            entries: &entries,
+        };
+        if !self.change_steps(trx, table, &changed, LockMode::Exclusive, &cascade.level, None)? {
+            return Ok(Step::Again);
+        }
+        let locks = self.trx_sys.locks();
+        locks.leave_to_version(trx, table.layout().clustered.id, &child.pk);
+        self.counters.rows_deleted.inc();
+        Ok(Step::Changed)
+    }
+
+    fn update_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
+        let (key, layout, name) = (cascade.key, table.layout(), table.name());
+        let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
+        maker(trx, key, &name)?.changed(
+            child.as_made_of(&name),
+            key.ordinal,
+            cascade.value,
+            &mut before,
+            &mut after,
+        )?;
+        if before.pk != child.pk {
+            return Err(Error::Invalid(format!(
+                "the row maker has made another row of table {name}"
+            )));
+        }
+        if !follows(cascade, layout, &after)? {
+            return Err(Error::RowIsReferenced(key.fault(name)));
+        }
+        let (old_entries, new_entries) = (entries_of(&before), entries_of(&after));
+        let changes = changes_of(&old_entries, &new_entries);
+        let new = NewRow::new(&after.pk, &after.row, &new_entries);
+        let update = RowUpdate {
+            pk: &after.pk,
+            row: &after.row,
+            changes: &changes,
+            pk_rewritten: has_clustered_column(layout, key),
+        };
+        let changed = match after.pk == before.pk {
+            true if after.row == before.row && changes.is_empty() => return Ok(Step::Unchanged),
+            true => ChangedRow::Updated(&update),
+            false => ChangedRow::Moved {
+                pk: &before.pk,
+                entries: &old_entries,
+                new: &new,
+            },
+        };
+        let exempt = Some(key.ordinal);
+        match self.change_steps(trx, table, &changed, LockMode::Shared, &cascade.level, exempt) {
+            Ok(true) => {}
+            Ok(false) => return Ok(Step::Again),
+            Err(Error::Duplicate { .. }) => return Err(Error::ForeignDuplicate(key.fault(name))),
+            Err(e) => return Err(e),
+        }
+        let locks = self.trx_sys.locks();
+        locks.leave_to_version(trx, layout.clustered.id, &after.pk);
+        self.counters.rows_updated.inc();
+        table.statistics.counts.updated();
+        Ok(Step::Changed)
+    }
+}
+
+impl Child {
+    fn as_made_of<'a>(&'a self, table: &'a str) -> ChildRow<'a> {
+        ChildRow {
+            table,
+            pk: &self.pk,
+            row: &self.row,
+        }
+    }
+}
+
+fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut dyn RowMaker> {
+    match trx.row_maker.as_deref_mut() {
+        Some(maker) => Ok(maker),
+        None => Err(Error::Unsupported(format!(
+            "a cascade of foreign key {} of table {table} in a session without a row maker",
+            key.spec.name
+        ))),
+    }
+}
+
+/// The child's new key refers to the parent's new key, or to nothing.
+fn follows(cascade: &Cascade<'_>, layout: &Layout, after: &MadeRow) -> Result<bool> {
+    let key = cascade.key;
+    let child_key = key_in(layout, after, key.child.index)?;
+    let wanted = match (cascade.value, cascade.new_key) {
+        (ReferenceValue::Parent { .. }, Some(new)) => key.child_key(new),
+        _ => Some(KeyOfForeign::Null),
+    };
+    Ok(match wanted {
+        Some(KeyOfForeign::Key(wanted)) => child_key.starts_with(&wanted),
+        Some(KeyOfForeign::Null) => parent_key(key, child_key)?.is_none(),
+        None => false,
+    })
+}
+
+fn key_in<'a>(layout: &Layout, of: &'a MadeRow, index: IndexId) -> Result<&'a [u8]> {
+    if layout.clustered.id == index {
+        return Ok(&of.pk);
+    }
+    let is_it = |entry: &&MadeEntry| {
+        let secondary = layout.secondary.get(entry.index as usize);
+        secondary.is_some_and(|s| s.index.id == index)
+    };
+    let entry = of.entries.iter().find(is_it);
+    let missing = || Error::Invalid("the row maker has left out an index that a foreign key needs".into());
+    entry.map(|entry| &entry.key[..]).ok_or_else(missing)
+}
+
+fn has_clustered_column(layout: &Layout, key: &ForeignKey) -> bool {
+    let of_key = |part: &str| key.spec.columns.iter().any(|column| same_column(column, part));
+    layout.pk_parts.iter().any(|part| of_key(&part.column))
+}
+
+fn entries_of(made: &MadeRow) -> Vec<Entry<'_>> {
+    made.entries.iter().map(as_entry).collect()
+}
+
+fn as_entry(of: &MadeEntry) -> Entry<'_> {
+    Entry {
+        index: of.index,
+        user_key_len: of.user_key_len,
+        has_null: of.has_null,
+        key: &of.key,
+        value: &of.value,
+    }
+}
+
+/// The entries that differ.
+fn changes_of<'a>(old: &[Entry<'a>], new: &[Entry<'a>]) -> Vec<EntryChange<'a>> {
+    let change = |new: &Entry<'a>| {
+        let old = old.iter().find(|old| old.index == new.index)?;
+        let differs = old.key != new.key || old.value != new.value;
+        differs.then_some(EntryChange {
+            index: new.index,
+            user_key_len: new.user_key_len,
+            has_null: new.has_null,
+            old_key: old.key,
+            new_key: new.key,
+            new_value: new.value,
+        })
+    };
+    new.iter().filter_map(change).collect()
+}

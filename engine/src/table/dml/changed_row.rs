@@ -1,0 +1,185 @@
+//! [`ChangedRow`]: the change of a row, as its foreign keys see it: which key each index had, and
+//! which it gets.
+//!
+//! Pure: no latches. Called by the rest of `dml`.
+use crate::base::{Error, IndexId, Result};
+use crate::index::key_shape::PartImage;
+use crate::table::catalog::foreign_key::{foreign_prefix, ForeignEnd, ForeignKey};
+use crate::table::catalog::index_quarantine::quarantined_error;
+use crate::table::catalog::layout::Layout;
+use crate::table::row::new_row::{Entry, NewRow, RowUpdate};
+
+/// A change of one row.
+#[derive(Clone, Copy)]
+pub(in crate::table) enum ChangedRow<'a> {
+    Inserted(&'a NewRow<'a>),
+    Deleted {
+        pk: &'a [u8],
+        entries: &'a [Entry<'a>],
+    },
+    Updated(&'a RowUpdate<'a>),
+    /// To another clustered key.
+    Moved {
+        pk: &'a [u8],
+        entries: &'a [Entry<'a>],
+        new: &'a NewRow<'a>,
+    },
+}
+
+/// What a change does to the key that children refer to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::table) enum KeyChange {
+    None,
+    /// The key stays. Columns of it may have got other bytes ('a' becomes 'A'): the index has
+    /// other columns, too, and what changed may be theirs.
+    Unknown,
+    /// The key goes, or columns of it get other bytes.
+    Changed,
+}
+
+/// The key of one index, before and after. None: the row was not there, or is not.
+#[derive(Clone, Copy)]
+struct Keys<'a> {
+    old: Option<&'a [u8]>,
+    new: Option<&'a [u8]>,
+    /// The key may stay while its columns get other bytes.
+    rewritten: bool,
+}
+
+impl<'a> ChangedRow<'a> {
+    pub fn is_deleted(&self) -> bool {
+        matches!(self, ChangedRow::Deleted { .. })
+    }
+    /// The row stays, at the same clustered key or another one.
+    pub fn is_updated(&self) -> bool {
+        matches!(self, ChangedRow::Updated(_) | ChangedRow::Moved { .. })
+    }
+    /// Clustered key and row after the change.
+    pub fn new_row(&self) -> Option<(&'a [u8], &'a [u8])> {
+        match *self {
+            ChangedRow::Inserted(new) | ChangedRow::Moved { new, .. } => Some((new.pk, new.row)),
+            ChangedRow::Updated(update) => Some((update.pk, update.row)),
+            ChangedRow::Deleted { .. } => None,
+        }
+    }
+
+    /// The new key of the child's index, if it needs a parent that the old one did not need.
+    pub fn new_reference(&self, layout: &Layout, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
+        let Some(Keys {
+            old, new: Some(new), ..
+        }) = self.keys(layout, key.child.index)?
+        else {
+            return Ok(None);
+        };
+        // A row at another clustered key is a new one.
+        let stays = |old| foreign_prefix(&key.child.shape, old) == foreign_prefix(&key.child.shape, new);
+        let same = matches!(self, ChangedRow::Updated(_)) && old.is_some_and(stays);
+        Ok((!same).then_some(new))
+    }
+    /// The key of an index after the change, if the change says it.
+    pub fn new_key(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
+        Ok(self.keys(layout, index)?.and_then(|keys| keys.new))
+    }
+
+    /// The key of the parent's index that children refer to: before, and what the change does to
+    /// it. None: there was no row, or the change says nothing of the index.
+    pub fn referenced(&self, layout: &Layout, end: &ForeignEnd) -> Result<Option<(&'a [u8], KeyChange)>> {
+        let Some(Keys {
+            old: Some(old),
+            new,
+            rewritten,
+        }) = self.keys(layout, end.index)?
+        else {
+            return Ok(None);
+        };
+        let Some(new) = new else {
+            return Ok(Some((old, KeyChange::Changed)));
+        };
+        if foreign_prefix(&end.shape, old) != foreign_prefix(&end.shape, new) {
+            return Ok(Some((old, KeyChange::Changed)));
+        }
+        let has_strings = end
+            .shape
+            .parts
+            .iter()
+            .any(|part| !matches!(part.image, PartImage::Fixed(_)));
+        let change = match rewritten && has_strings {
+            false => KeyChange::None,
+            true if self.rewrites_only(layout, end) => KeyChange::Changed,
+            true => KeyChange::Unknown,
+        };
+        Ok(Some((old, change)))
+    }
+
+    /// The index has no other columns than those that children refer to. So they are what changed.
+    fn rewrites_only(&self, layout: &Layout, end: &ForeignEnd) -> bool {
+        let ChangedRow::Updated(update) = self else {
+            return false;
+        };
+        if end.index == layout.clustered.id {
+            return end.is_whole_clustered_key;
+        }
+        let secondary = layout.secondary_by_id(end.index);
+        !update.pk_rewritten && secondary.is_some_and(|s| s.parts.len() == end.shape.parts.len())
+    }
+
+    /// None: the key stays, and so do its columns.
+    fn keys(&self, layout: &Layout, index: IndexId) -> Result<Option<Keys<'a>>> {
+        if index == layout.clustered.id {
+            return Ok(self.clustered());
+        }
+        let Some(ordinal) = layout.secondary.iter().position(|s| s.index.id == index) else {
+            return Err(Error::NoSuchTable(format!("index {index} of table {}", layout.id)));
+        };
+        let of = |entries: &'a [Entry<'a>]| entry_of(layout, entries, ordinal as u32);
+        Ok(match *self {
+            ChangedRow::Inserted(new) => Some(Keys {
+                old: None,
+                new: Some(of(new.entries)?),
+                rewritten: false,
+            }),
+            ChangedRow::Deleted { entries, .. } => Some(Keys {
+                old: Some(of(entries)?),
+                new: None,
+                rewritten: false,
+            }),
+            ChangedRow::Moved { entries, new, .. } => Some(Keys {
+                old: Some(of(entries)?),
+                new: Some(of(new.entries)?),
+                rewritten: true,
+            }),
+            ChangedRow::Updated(update) => {
+                let change = update.changes.iter().find(|c| c.index == ordinal as u32);
+                change.map(|change| Keys {
+                    old: Some(change.old_key),
+                    new: Some(change.new_key),
+                    rewritten: true,
+                })
+            }
+        })
+    }
+
+    fn clustered(&self) -> Option<Keys<'a>> {
+        let keys = |old, new, rewritten| Some(Keys { old, new, rewritten });
+        match *self {
+            ChangedRow::Inserted(new) => keys(None, Some(new.pk), false),
+            ChangedRow::Deleted { pk, .. } => keys(Some(pk), None, false),
+            ChangedRow::Moved { pk, new, .. } => keys(Some(pk), Some(new.pk), true),
+            ChangedRow::Updated(update) => keys(Some(update.pk), Some(update.pk), update.pk_rewritten),
+        }
+    }
+}
+
+fn entry_of<'a>(layout: &Layout, entries: &'a [Entry<'a>], ordinal: u32) -> Result<&'a [u8]> {
+    if let Some(entry) = entries.iter().find(|e| e.index == ordinal) {
+        return Ok(entry.key);
+    }
+    let of = &layout.secondary[ordinal as usize];
+    Err(match of.quarantined {
+        true => quarantined_error(layout.id, &of.index),
+        false => Error::Invalid(format!(
+            "a row without its entry in index {}, which a foreign key needs",
+            of.index.name
+        )),
+    })
+}

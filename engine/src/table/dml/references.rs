@@ -1,0 +1,152 @@
+//! The child's side of foreign keys: a row that is inserted, or gets another key, needs its parent.
+//!
+//! **K1** From its check to the put of its entry, a child row's maker holds a SHARED lock on the
+//! parent row. The lock is taken before the row is changed. So a child's maker never waits for its
+//! parent while it holds a row that the parent's deleter waits for. A parent that is missing then
+//! is looked for once more when the entry of the child's index is due: an error of an earlier
+//! index comes first.
+//!
+//! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
+//!
+//! No latch is held. Called by the steps of row changes.
+use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
+use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys, KeyOfForeign};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::dml::change::RowWriter;
+use crate::table::dml::changed_row::ChangedRow;
+use crate::table::row::parent_check::Parent;
+use crate::txn::Trx;
+use std::sync::Arc;
+
+/// The parents that a changed row needs.
+#[derive(Default)]
+pub(in crate::table) struct References {
+    /// As they were bound when the parents were looked for.
+    keys: Option<Arc<ForeignKeys>>,
+    missing: Vec<Missing>,
+}
+
+/// A parent that was not found before the row was changed.
+struct Missing {
+    key: Arc<ForeignKey>,
+    /// None: the foreign key is unbound.
+    parent_key: Option<Vec<u8>>,
+}
+
+impl References {
+    /// False: the foreign keys were bound anew since, and the operation runs again.
+    pub fn are_bound_still(&self, table: &Table) -> bool {
+        let Some(keys) = &self.keys else { return true };
+        let now = table.foreign_keys();
+        self.missing.is_empty() && now.is_some_and(|now| Arc::ptr_eq(keys, &now))
+    }
+}
+
+impl RowWriter {
+    /// Locks the parents that the row is going to need. None: the operation runs again. `exempt`:
+    /// a foreign key that the change carries out itself.
+    pub(in crate::table) fn begin_references(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        exempt: Option<u32>,
+    ) -> Result<Option<References>> {
+        let mut references = References::default();
+        if !trx.foreign_key_checks || changed.is_deleted() {
+            return Ok(Some(references));
+        }
+        let Some(keys) = table.foreign_keys().filter(|keys| !keys.references.is_empty()) else {
+            return Ok(Some(references));
+        };
+        let layout = table.layout();
+        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && exempt != Some(key.ordinal);
+        for key in keys.references.iter().filter(checked) {
+            if key.child.table != layout.id || !has_index(layout, key.child.index) {
+                return Ok(None);
+            }
+            let Some(child_key) = changed.new_reference(layout, key)? else {
+                continue;
+            };
+            let Some(parent_key) = parent_key(key, child_key)? else {
+                continue;
+            };
+            let found = match (&key.parent, &parent_key) {
+                (Some(end), Some(parent_key)) => {
+                    let own = match key.is_to_itself() && has_index(layout, end.index) {
+                        true => changed.new_key(layout, end.index)?,
+                        false => None,
+                    };
+                    if own.is_some_and(|own| own.starts_with(parent_key)) {
+                        continue;
+                    }
+                    self.parents.lock_parent(trx, end, parent_key)?
+                }
+                _ => Parent::Missing,
+            };
+            match found {
+                Parent::Locked => {}
+                Parent::Missing => references.missing.push(Missing {
+                    key: key.clone(),
+                    parent_key,
+                }),
+                Parent::Unbound => return Ok(None),
+            }
+        }
+        references.keys = Some(keys);
+        sync_point(SyncPoint::ParentLookedFor);
+        Ok(Some(references))
+    }
+
+    /// The entry of this index is due: its parents must be there. False: the operation runs again.
+    #[inline]
+    pub(in crate::table) fn check_references(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        references: &mut References,
+        index: IndexId,
+    ) -> Result<bool> {
+        match references.missing.is_empty() {
+            true => Ok(true),
+            false => self.check_missing(trx, table, references, index),
+        }
+    }
+
+    fn check_missing(&self, trx: &mut Trx, table: &Table, references: &mut References, index: IndexId) -> Result<bool> {
+        while let Some(at) = references.missing.iter().position(|m| m.key.child.index == index) {
+            let Missing { key, parent_key } = references.missing.swap_remove(at);
+            let found = match (&key.parent, parent_key) {
+                (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key)?,
+                _ => Parent::Missing,
+            };
+            match found {
+                Parent::Locked => {}
+                Parent::Missing => return Err(Error::NoReferencedRow(key.fault(table.name()))),
+                Parent::Unbound => return Ok(false),
+            }
+        }
+        Ok(true)
+    }
+}
+
+fn has_index(layout: &Layout, index: IndexId) -> bool {
+    layout.clustered.id == index || layout.secondary_by_id(index).is_some()
+}
+
+/// The parent's key that `child`, a key of the child's index, refers to. None: to nothing. Some of
+/// None: the foreign key is unbound.
+pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+    let cut_short = || {
+        let what = "an index key without all columns of a foreign key";
+        Error::Invalid(what.into())
+    };
+    if key.is_null(child).ok_or_else(cut_short)? {
+        return Ok(None);
+    }
+    Ok(Some(match key.parent_key(child) {
+        Some(KeyOfForeign::Key(parent)) => Some(parent),
+        _ => None,
+    }))
+}

@@ -1,0 +1,196 @@
+//! [`ForeignEntries`]: the entries of one key at one end of a foreign key, as both searches read
+//! them: `parent_check` and `child_search`.
+//!
+//! The other table need not be held by the statement. So its gate is held while its pages are
+//! touched, and the table and the index are found again by their numbers each time. No number is
+//! given twice (I10): an index that is gone is noticed.
+//!
+//! Latches: those of a visit of the index. No row lock is waited for here.
+use crate::base::{planted, sync_point, Mutant, Result, SyncPoint, TrxId};
+use crate::change::{self, IndexTrees};
+use crate::index::{Index, RowHeader};
+use crate::pool::Pool;
+use crate::table::catalog::foreign_key::ForeignEnd;
+use crate::table::catalog::index_quarantine::{check_not_quarantined, quarantined_error};
+use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
+use crate::table::row::entry::decode_entry;
+use crate::txn::{Trx, TrxSys};
+use std::sync::Arc;
+
+/// An entry as it was met: its key, its stamp, and whether it was marked.
+type Met = (Vec<u8>, TrxId, bool);
+
+/// An entry whose row exists, or may exist once an active transaction has ended.
+pub(in crate::table) struct Candidate {
+    pub key: Vec<u8>,
+    /// Clustered key.
+    pub pk: Vec<u8>,
+    pub stamp: TrxId,
+    pub marked: bool,
+}
+
+/// What earlier looks have shown. It is kept for all looks of one search.
+#[derive(Default)]
+pub(in crate::table) struct Learned {
+    /// Entries that are of no row, whatever their makers do.
+    harmless: Vec<Met>,
+    /// Unmarked entries whose rows were gone. That is so once, while their rows are deleted.
+    gone: Vec<Met>,
+    /// Makers of marks that had ended before the last look began.
+    ended: Vec<TrxId>,
+}
+
+impl Learned {
+    /// The row of the entry is locked, and is not the entry's.
+    pub fn note_harmless(&mut self, of: Candidate) {
+        self.harmless.push((of.key, of.stamp, of.marked));
+    }
+    /// The entry had no row.
+    pub fn note_gone(&mut self, of: Candidate) {
+        let met = (of.key, of.stamp, of.marked);
+        match of.marked || self.gone.contains(&met) {
+            true => self.harmless.push(met),
+            false => self.gone.push(met),
+        }
+    }
+    fn is_harmless(&self, key: &[u8], stamp: TrxId, marked: bool) -> bool {
+        let same = |met: &Met| met.0 == key && met.1 == stamp && met.2 == marked;
+        self.harmless.iter().any(same)
+    }
+}
+
+/// The entries at one end of a foreign key.
+pub(in crate::table) struct ForeignEntries<'a> {
+    pub pool: &'a Pool,
+    pub trx_sys: &'a TrxSys,
+    pub table: &'a Arc<Table>,
+    pub end: &'a ForeignEnd,
+}
+
+/// An entry under its latch.
+struct Seen<'a> {
+    key: &'a [u8],
+    pk: &'a [u8],
+    stamp: TrxId,
+    marked: bool,
+}
+
+impl ForeignEntries<'_> {
+    /// The next entries with `prefix`, from `from` on, `most` at a time. None: the table or the
+    /// index has gone.
+    pub fn candidates(
+        &self,
+        trx: &Trx,
+        (prefix, from): (&[u8], &[u8]),
+        most: usize,
+        learned: &mut Learned,
+    ) -> Result<Option<Vec<Candidate>>> {
+        loop {
+            let oldest_active = self.trx_sys.oldest_active();
+            let (mut found, mut doubtful) = (Vec::new(), Vec::new());
+            let known = self.visit(prefix, from, &mut |seen| {
+                sync_point(SyncPoint::ForeignEntryMet);
+                let own = seen.stamp == trx.id();
+                let may_come_back = !own && self.trx_sys.is_active(seen.stamp);
+                if seen.marked && !may_come_back {
+                    // As in `unique.rs`: pending changes were collected before the mark's maker
+                    // ended, and its rollback may have taken the mark back in between.
+                    let is_new = |list: &Vec<TrxId>| !list.contains(&seen.stamp);
+                    if !own && seen.stamp >= oldest_active && is_new(&learned.ended) && is_new(&doubtful) {
+                        doubtful.push(seen.stamp);
+                    }
+                    return Ok(true);
+                }
+                if learned.is_harmless(seen.key, seen.stamp, seen.marked) {
+                    return Ok(true);
+                }
+                found.push(Candidate {
+                    key: seen.key.to_vec(),
+                    pk: seen.pk.to_vec(),
+                    stamp: seen.stamp,
+                    marked: seen.marked,
+                });
+                Ok(found.len() < most)
+            })?;
+            if !known {
+                return Ok(None);
+            }
+            if !found.is_empty() || doubtful.is_empty() {
+                return Ok(Some(found));
+            }
+            learned.ended.append(&mut doubtful);
+        }
+    }
+
+    /// Whether the entry `key` is there and unmarked. The caller has its row locked. None: as in
+    /// `candidates`.
+    pub fn is_there(&self, key: &[u8]) -> Result<Option<bool>> {
+        let mut there = false;
+        let known = self.visit(key, key, &mut |seen| {
+            there = seen.key == key && !seen.marked;
+            Ok(false)
+        })?;
+        Ok(known.then_some(there))
+    }
+
+    /// False: the table or the index has gone.
+    fn visit(&self, prefix: &[u8], from: &[u8], each: &mut dyn FnMut(Seen<'_>) -> Result<bool>) -> Result<bool> {
+        let _gate = self.table.gate.read();
+        let layout = self.table.layout();
+        if self.table.is_dropped() || layout.id != self.end.table {
+            return Ok(false);
+        }
+        if layout.clustered.id == self.end.index {
+            change::visit_prefix_from(self.pool, &layout.clustered, prefix, from, &mut |pk, value| {
+                let header = RowHeader::read(value);
+                each(Seen {
+                    key: pk,
+                    pk,
+                    stamp: header.trx,
+                    marked: header.marked(),
+                })
+            })?;
+            return Ok(true);
+        }
+        let Some(secondary) = layout.secondary_by_id(self.end.index) else {
+            return Ok(false);
+        };
+        if secondary.quarantined {
+            return Err(quarantined_error(layout.id, &secondary.index));
+        }
+        let visited = self.visit_secondary(layout, &secondary.index, (prefix, from), each);
+        // Checked last: a rollback that skips a quarantined index has left marks there.
+        check_not_quarantined(&secondary.index)?;
+        visited.map(|()| true)
+    }
+
+    fn visit_secondary(
+        &self,
+        layout: &Layout,
+        index: &Index,
+        (prefix, from): (&[u8], &[u8]),
+        each: &mut dyn FnMut(Seen<'_>) -> Result<bool>,
+    ) -> Result<()> {
+        let without_buffer;
+        let trees = match planted(Mutant::CascadeOverlooksBuffered) {
+            true => {
+                without_buffer = IndexTrees {
+                    tree: index.tree,
+                    delta: None,
+                };
+                &without_buffer
+            }
+            false => &index.trees,
+        };
+        change::visit_prefix_from(self.pool, trees, prefix, from, &mut |key, value| {
+            let entry = decode_entry(layout, value)?;
+            each(Seen {
+                key,
+                pk: &key[key.len() - entry.pk_len..],
+                stamp: entry.stamp,
+                marked: entry.marked,
+            })
+        })
+    }
+}

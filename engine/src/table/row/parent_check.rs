@@ -1,0 +1,106 @@
+//! [`ParentCheck`]: finds the parent row that a child row refers to, and locks it SHARED (K1). The
+//! newest version counts, whatever the snapshot. The lock is kept to the end of the transaction.
+//!
+//! An entry of a secondary index says which row may be the parent. Whether it is one is seen only
+//! once the row is locked: the entry is read again then, and must be there unmarked.
+//!
+//! Called by row changes and by loads, with no latch held.
+use crate::base::{planted, Mutant, Result};
+use crate::pool::Pool;
+use crate::table::catalog::dictionary::Catalog;
+use crate::table::catalog::foreign_key::ForeignEnd;
+use crate::table::catalog::table::Table;
+use crate::table::row::foreign_entries::{Candidate, ForeignEntries, Learned};
+use crate::table::row::row_lock::{Locked, RowLocks};
+use crate::txn::{LockMode, Trx, TrxSys};
+use std::sync::Arc;
+
+/// What was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::table) enum Parent {
+    Locked,
+    Missing,
+    /// The table or the index has gone: the foreign key is bound anew.
+    Unbound,
+}
+
+/// Locks parent rows.
+pub(in crate::table) struct ParentCheck {
+    pool: Arc<Pool>,
+    trx_sys: Arc<TrxSys>,
+    catalog: Arc<Catalog>,
+    locks: RowLocks,
+}
+
+impl ParentCheck {
+    pub fn new(pool: Arc<Pool>, trx_sys: Arc<TrxSys>, catalog: Arc<Catalog>, locks: RowLocks) -> ParentCheck {
+        ParentCheck {
+            pool,
+            trx_sys,
+            catalog,
+            locks,
+        }
+    }
+
+    /// `key`: of the parent's index, the foreign key's parts.
+    pub fn lock_parent(&self, trx: &mut Trx, end: &ForeignEnd, key: &[u8]) -> Result<Parent> {
+        let Some(table) = self.catalog.by_id(end.table) else {
+            return Ok(Parent::Unbound);
+        };
+        let entries = ForeignEntries {
+            pool: &self.pool,
+            trx_sys: &self.trx_sys,
+            table: &table,
+            end,
+        };
+        if planted(Mutant::ParentNotLocked) {
+            let found = entries.candidates(trx, (key, key), usize::MAX, &mut Learned::default())?;
+            let is_row = |of: &Candidate| !of.marked && (of.stamp == trx.id() || !self.trx_sys.is_active(of.stamp));
+            return Ok(match found {
+                Some(found) if found.iter().any(is_row) => Parent::Locked,
+                _ => Parent::Missing,
+            });
+        }
+        if end.is_whole_clustered_key {
+            return self.lock_by_key(trx, &table, end, key);
+        }
+        let mut learned = Learned::default();
+        loop {
+            let Some(mut found) = entries.candidates(trx, (key, key), 1, &mut learned)? else {
+                return Ok(Parent::Unbound);
+            };
+            let Some(candidate) = found.pop() else {
+                return Ok(Parent::Missing);
+            };
+            let asked = (&candidate.pk[..], LockMode::Shared);
+            match self.locks.lock_row_of(trx, &table, end.table, asked, &mut |_| ())? {
+                None => return Ok(Parent::Unbound),
+                Some(Locked::Gone(_)) => learned.note_gone(candidate),
+                Some(Locked::Row(_, granted)) => {
+                    let there = entries.is_there(&candidate.key);
+                    if there == Ok(Some(true)) {
+                        return Ok(Parent::Locked);
+                    }
+                    self.locks.unlock_if_new(trx, table.layout(), &candidate.pk, granted);
+                    if there?.is_none() {
+                        return Ok(Parent::Unbound);
+                    }
+                    if candidate.marked {
+                        learned.note_harmless(candidate);
+                    }
+                }
+            }
+        }
+    }
+
+    fn lock_by_key(&self, trx: &mut Trx, table: &Table, end: &ForeignEnd, pk: &[u8]) -> Result<Parent> {
+        let asked = (pk, LockMode::Shared);
+        Ok(
+            match self.locks.lock_row_of(trx, table, end.table, asked, &mut |_| ())? {
+                None => Parent::Unbound,
+                Some(Locked::Row(..)) => Parent::Locked,
+                Some(Locked::Gone(_)) => Parent::Missing,
+            },
+        )
+    }
+}

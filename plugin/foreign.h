@@ -1,0 +1,139 @@
+/* Foreign keys between the server and the engine: as the engine has them, as people write them, and
+   what the server's statements mean to them. The engine checks rows and carries out cascades; the
+   rows that a cascade makes come from foreign_rows.cc.
+   Called by: ddl, inplace, hton, ha_sluice, errors. */
+#ifndef SLUICE_FOREIGN_H
+#define SLUICE_FOREIGN_H
+#include "compat.h"
+#include "sluice_abi.h"
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace sluice {
+
+/* A foreign key as the engine gives it. */
+struct ForeignKey
+{
+  std::string name;                     // "database/constraint", the database as in a path
+  std::string child, parent;            // paths
+  std::vector<std::string> columns, parent_columns;
+  std::vector<uint8_t> child_nullable, parent_nullable;
+  std::string child_index, parent_index; // the latter is empty if it has no parent now
+  uint8_t on_delete, on_update;         // SLC_FOREIGN_*
+
+  std::string constraint() const { return name.substr(name.find('/') + 1); }
+};
+
+/* which: SLC_FOREIGN_*. In the order of the definition. */
+std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table);
+/* The same by name, as InnoDB shows them. */
+std::vector<ForeignKey> foreign_keys_by_name(uint32_t which, const char *table);
+/* CONSTRAINT ... REFERENCES ... */
+void append_foreign_key(THD *thd, String *to, const ForeignKey &key);
+
+/* Of this thread: notes the foreign key that the engine's last error is about. */
+void note_foreign_fault();
+void note_foreign_fault(const std::string &child, const std::string &name);
+/* The same with the child, as in the messages of errors 1451 and 1452. */
+void append_foreign_fault(THD *thd, String *to);
+/* The noted one, if it is there still. */
+std::unique_ptr<ForeignKey> noted_foreign_key();
+
+/* A warning that tells why, before the server's own message of a number alone. */
+void warn_of_foreign_key(THD *thd, int code, const char *why);
+
+/* Keeps the noted foreign key and the statement for SHOW ENGINE STATUS; foreign_table.cc. */
+void keep_latest_foreign_error(THD *thd, const char *what);
+std::string latest_foreign_error();
+
+bool checks_foreign_keys(const THD *thd);
+
+/* slc_foreign_def with the memory that they point into. */
+class ForeignDefinition
+{
+public:
+  ForeignDefinition()= default;
+  ForeignDefinition(const ForeignDefinition &)= delete;
+  /* Of the table `name` that is created. HA_ERR_ code; the warning with the reason is pushed. */
+  int of_create(THD *thd, const char *name, const TABLE *form, const HA_CREATE_INFO *info);
+  /* What is there after an ALTER TABLE in place: of the table `name`, `from` before it. `renamed`:
+     pairs of columns' names, old and new. */
+  int of_alter(THD *thd, const char *name, const TABLE *altered, const HA_CREATE_INFO *info, const Alter_info *alter,
+               const std::vector<std::string> &renamed);
+
+  const slc_foreign_def *defs();
+  uint32_t count() const { return static_cast<uint32_t>(m_keys.size()); }
+  /* The table whose place the created one takes; NULL: none. */
+  const char *replaces() const { return m_replaces.empty() ? nullptr : m_replaces.c_str(); }
+
+private:
+  int add_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
+  int check_names(THD *thd) const;
+  void keep_old(const std::vector<ForeignKey> &old, const Alter_info *alter);
+  std::vector<ForeignKey> m_keys;
+  std::string m_replaces;
+  std::vector<slc_foreign_def> m_defs;
+  std::vector<std::vector<const char *>> m_columns;
+};
+
+class Codec;
+class IndexParts;
+
+/* What an ALTER TABLE in place means to foreign keys, as a part of its change of the catalog. */
+class ForeignAlter
+{
+public:
+  ForeignAlter();
+  ~ForeignAlter();
+  ForeignAlter(const ForeignAlter &)= delete;
+  /* HA_ERR_ code. */
+  int prepare(THD *thd, const char *table, const TABLE *altered, const Alter_inplace_info *info);
+  /* codec: of the new definition. */
+  void put_into(slc_index_change *change, const TABLE *altered, const Codec &codec);
+  /* After SLC_FOREIGN_NEEDS_INDEX: which of the indexes that go. */
+  static const char *needed_index(const Alter_inplace_info *info);
+
+private:
+  ForeignDefinition m_foreign;
+  bool m_sets_foreign= false, m_is_unchecked= false;
+  std::vector<std::string> m_renamed;   // pairs
+  std::vector<const char *> m_renamed_names;
+  std::unique_ptr<IndexParts> m_parts;
+  std::vector<slc_index_def> m_keys;
+};
+
+/* slc_rename with the memory that it points into. */
+class ForeignRename
+{
+public:
+  ForeignRename(THD *thd, const char *from, const char *to);
+  ForeignRename(const ForeignRename &)= delete;
+  const slc_rename &mode() const { return m_mode; }
+  /* HA_ERR_ code: a new name of a foreign key is taken. */
+  int check_names(THD *thd) const;
+
+private:
+  void rename_keys(const char *from, const char *to);
+  slc_rename m_mode{};
+  std::vector<std::string> m_new_names;
+  std::vector<const char *> m_names;
+  std::string m_replaces;
+  std::string m_from;
+};
+
+/* As slc_table_drop() takes it: which children may lose the table when this statement drops or
+   empties it. */
+class Orphans
+{
+public:
+  Orphans(const THD *thd, const char *table);
+  const char *prefix() const { return m_any ? m_prefix.c_str() : nullptr; }
+
+private:
+  bool m_any;
+  std::string m_prefix;
+};
+
+} // namespace sluice
+#endif

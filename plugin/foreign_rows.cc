@@ -1,0 +1,231 @@
+/* Making the rows of a cascade: decode the child's row, copy the parent's values, encode. The
+   records are buffers of our own, never those of the statement. */
+#include "foreign_rows.h"
+#include "engine.h"
+#include "errors.h"
+#include "ha_sluice.h"
+#include "settings.h"
+#include "sql_base.h"
+#include "table_cache.h"
+#include "table_path.h"
+
+namespace sluice {
+
+namespace {
+
+std::string text_of(slc_bytes bytes) { return std::string(reinterpret_cast<const char *>(bytes.ptr), bytes.len); }
+
+bool is_table(const TABLE *table, const std::string &path)
+{
+  return table->file->ht == hton && path == table->s->normalized_path.str;
+}
+
+/* Opened for the changes of cascades, and for this statement: the list that pos_in_table_list
+   points into may be gone else. */
+bool is_for_cascades(const TABLE *table)
+{
+  const TABLE_LIST *const list= table->query_id ? table->pos_in_table_list : nullptr;
+  return list && list->prelocking_placeholder == TABLE_LIST::PRELOCK_FK && list->lock_type >= TL_FIRST_WRITE;
+}
+
+Field *field_of(const TABLE *table, const std::string &name)
+{
+  for (Field **field= table->field; *field; field++)
+    if (!my_strcasecmp(system_charset_info, (*field)->field_name.str, name.c_str()))
+      return *field;
+  return nullptr;
+}
+
+} // namespace
+
+/* ---- tables ---- */
+
+ha_sluice *ForeignRows::opened_here(const std::string &path)
+{
+  for (TABLE *table : m_opened)
+    if (is_table(table, path))
+      return static_cast<ha_sluice *>(table->file);
+  TABLE *const table= open(path);
+  return table ? static_cast<ha_sluice *>(table->file) : nullptr;
+}
+
+ha_sluice *ForeignRows::child(const std::string &path)
+{
+  for (TABLE *table= m_thd->open_tables; table; table= table->next)
+    if (is_table(table, path) && is_for_cascades(table))
+      return static_cast<ha_sluice *>(table->file);
+  return opened_here(path);
+}
+
+ha_sluice *ForeignRows::parent(const std::string &path)
+{
+  for (TABLE *table= m_thd->open_tables; table; table= table->next)
+    if (is_table(table, path))
+      return static_cast<ha_sluice *>(table->file);
+  return opened_here(path);
+}
+
+/* The lock keeps ALTER TABLE from copying rows that this transaction has changed. */
+TABLE *ForeignRows::open(const std::string &path)
+{
+  const TablePath names(path);
+  const LEX_CSTRING db= {names.schema.data(), names.schema.size()}, name= {names.table.data(), names.table.size()};
+  m_error= SLUICE_ERR_TOLD;
+  TABLE_LIST list;
+  list.init_one_table(&db, &name, nullptr, TL_WRITE);
+  MDL_REQUEST_INIT(&list.mdl_request, MDL_key::TABLE, db.str, name.str, MDL_SHARED_WRITE, MDL_TRANSACTION);
+  if (m_thd->mdl_context.acquire_lock(&list.mdl_request, static_cast<double>(m_thd->variables.lock_wait_timeout)))
+    return nullptr;
+  TABLE_SHARE *const share= tdc_acquire_share(m_thd, &list, GTS_TABLE);
+  if (!share)
+    return nullptr;
+  TABLE *const table= static_cast<TABLE *>(my_malloc(PSI_INSTRUMENT_ME, sizeof(TABLE), MYF(MY_WME)));
+  if (!table || open_table_from_share(m_thd, share, &share->table_name, HA_OPEN_KEYFILE | HA_TRY_READ_ONLY, EXTRA_RECORD,
+                                      m_thd->open_options, table, false))
+  {
+    my_free(table);
+    tdc_release_share(share);
+    return nullptr;
+  }
+  m_opened.push_back(table);
+  m_error= 0;
+  return table;
+}
+
+void ForeignRows::end_statement()
+{
+  m_keys.clear();
+  for (TABLE *table : m_opened)
+  {
+    TABLE_SHARE *const share= table->s;
+    closefrm(table);
+    my_free(table);
+    tdc_release_share(share);
+  }
+  m_opened.clear();
+}
+
+const ForeignKey *ForeignRows::key_of(const std::string &child, uint32_t ordinal)
+{
+  const auto found= m_keys.find(child);
+  const std::vector<ForeignKey> &keys=
+    found != m_keys.end() ? found->second : m_keys.emplace(child, foreign_keys(SLC_FOREIGN_OF_CHILD, child.c_str())).first->second;
+  return ordinal < keys.size() ? &keys[ordinal] : nullptr;
+}
+
+/* ---- callbacks ---- */
+
+/* The engine's code is no place for exceptions. */
+template <typename Body> int ForeignRows::guarded(const Body &body)
+{
+  try
+  {
+    m_error= 0;
+    const int error= body();
+    if (error && !m_error)
+      m_error= error;
+  }
+  catch (const std::bad_alloc &)
+  {
+    m_error= HA_ERR_OUT_OF_MEM;
+  }
+  return m_error;
+}
+
+int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to)
+{
+  ForeignRows *const self= static_cast<ForeignRows *>(ctx);
+  return self->guarded([&] {
+    ha_sluice *const handler= self->child(text_of(table));
+    if (!handler)
+      return self->m_error;
+    const uchar *const record= handler->foreign_record(self->m_record, pk, row);
+    if (!record)
+      return bad_row(text_of(table).c_str());
+    handler->put_made(to, record, pk);
+    return 0;
+  });
+}
+
+int ForeignRows::changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
+                         slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after)
+{
+  ForeignRows *const self= static_cast<ForeignRows *>(ctx);
+  return self->guarded(
+    [&] { return self->change(text_of(table), foreign, pk, row, text_of(parent), parent_pk, parent_row, before, after); });
+}
+
+/* `parent` empty: the columns become NULL. */
+int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent_path,
+                        slc_bytes parent_pk, slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after)
+{
+  ha_sluice *const handler= child(table);
+  if (!handler)
+    return m_error;
+  ha_sluice *const from= parent_path.empty() ? nullptr : parent(parent_path);
+  if (!from && !parent_path.empty())
+    return m_error;
+  const ForeignKey *const key= key_of(table, foreign);
+  if (!key)
+    return HA_ERR_TABLE_DEF_CHANGED;
+  std::vector<Field *> to_fields, from_fields;
+  for (size_t i= 0; i < key->columns.size(); i++)
+  {
+    to_fields.push_back(field_of(handler->get_table(), key->columns[i]));
+    from_fields.push_back(from ? field_of(from->get_table(), key->parent_columns[i]) : nullptr);
+    if (!to_fields.back() || (from && !from_fields.back()))
+      return HA_ERR_TABLE_DEF_CHANGED;
+  }
+  const uchar *const values= from ? from->foreign_values(m_parent_record, parent_pk, parent_row, from_fields) : nullptr;
+  if (from && !values)
+    return bad_row(parent_path.c_str());
+  uchar *const record= handler->foreign_record(m_record, pk, row);
+  if (!record)
+    return bad_row(table.c_str());
+  handler->put_made(before, record, pk);
+  for (size_t i= 0; i < to_fields.size(); i++)
+  {
+    const Column to= column_of(handler->get_table(), to_fields[i]);
+    const bool copied= from ? copy_value(column_of(from->get_table(), from_fields[i]), values, to, record) : set_to_null(to, record);
+    if (!copied)
+    {
+      note_foreign_fault(key->child, key->name);
+      return HA_ERR_ROW_IS_REFERENCED;
+    }
+  }
+  handler->compute_virtual_columns_of_foreign_record(record);
+  handler->put_made(after, record, pk);
+  return 0;
+}
+
+} // namespace sluice
+
+using namespace sluice;
+
+/* ---- records ---- */
+
+/* The row with all columns that the table's indexes need. */
+uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes row)
+{
+  const size_t length= table->s->reclength;
+  uchar *const record= to.reserve(length);
+  memcpy(record, table->s->default_values, length);
+  if (!m_codec->get_row(plan_of_whole_rows(), record, clustered, row))
+    return nullptr;
+  compute_virtual_columns_of_foreign_record(record);
+  return record;
+}
+
+/* The row with these columns, of a table that the statement may be using. */
+const uchar *ha_sluice::foreign_values(Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields)
+{
+  const size_t length= table->s->reclength;
+  uchar *const record= to.reserve(length);
+  memcpy(record, table->s->default_values, length);
+  if (!m_codec->get_row(plan_of_whole_rows(), record, clustered, row))
+    return nullptr;
+  for (const Field *field : fields)
+    if (!field->stored_in_db())
+      compute_virtual_column(record, field->field_index);
+  return record;
+}
