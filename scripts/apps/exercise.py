@@ -8,7 +8,6 @@ checksums of the tables that a cascade can reach; of large ones only the number 
 """
 import re
 
-import compare
 from connection import is_lost, pymysql
 
 ROWS = range(101, 105)
@@ -105,11 +104,15 @@ class Side:
 
     def checksums(self, tables, counted):
         """{table: its checksum, or its number of rows if it is one of those `counted`}"""
-        return {table: self.count(table) if table in counted else compare.checksum(self.cursor, self.database, table) for table in tables}
-
-    def count(self, table):
-        self.cursor.execute(f"SELECT COUNT(*) FROM `{self.database}`.`{table}`")
-        return self.cursor.fetchone()[0]
+        summed, counted = ([f"`{self.database}`.`{table}`" for table in tables if (table in counted) == large] for large in (False, True))
+        result = {}
+        if summed:
+            self.cursor.execute(f"CHECKSUM TABLE {', '.join(summed)} EXTENDED")
+            result = {name.partition(".")[2]: value for name, value in self.cursor.fetchall()}
+        if counted:
+            self.cursor.execute("SELECT " + ", ".join(f"(SELECT COUNT(*) FROM {name})" for name in counted))
+            result |= {name.split("`")[3]: count for name, count in zip(counted, self.cursor.fetchone())}
+        return result
 
 
 class Pair:
