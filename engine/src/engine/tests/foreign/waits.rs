@@ -96,34 +96,42 @@ fn a_deleter_waits_for_who_deletes_the_last_child() {
     });
 }
 
+/// At the next entry that a search meets. Its leaf is latched there: what is pending needs it not.
+fn roll_back_at_an_entry(t: &Family, other: Trx) {
+    let shared = t.clone();
+    at(SyncPoint::ForeignEntryMet, move || {
+        thread::spawn(move || shared.rollback(other))
+            .join()
+            .expect("rolled back");
+    });
+}
+
 /// The rollback of a child's deletion comes after the entries were collected, and before their
 /// maker is looked at.
 #[test]
 fn a_deletion_that_is_rolled_back_meanwhile_hides_no_child() {
-    each(|t| {
+    for secondary in [false, true] {
+        let t = two(Restrict, secondary);
+        t.buffer(true);
         t.fill("c", &["10 1"]);
         let mut other = t.begin();
         t.delete(&mut other, "c", "10 1").expect("delete");
-        let shared = t.clone();
-        at(SyncPoint::ForeignEntryMet, move || shared.rollback(other));
+        roll_back_at_an_entry(&t, other);
         assert_eq!(why(t.does(|trx| t.delete(trx, "p", "1 1"))), "children: f of c");
         t.check();
-    });
+    }
 }
 
 /// ... and so a parent's.
 #[test]
 fn a_deletion_that_is_rolled_back_meanwhile_hides_no_parent() {
-    for buffered in [false, true] {
-        let t = two(Restrict, true);
-        t.buffer(buffered);
-        let mut other = t.begin();
-        t.delete(&mut other, "p", "1 1").expect("delete");
-        let shared = t.clone();
-        at(SyncPoint::ForeignEntryMet, move || shared.rollback(other));
-        assert_eq!(why(t.does(|trx| t.insert(trx, "c", "10 1"))), "done");
-        t.check();
-    }
+    let t = two(Restrict, true);
+    t.buffer(true);
+    let mut other = t.begin();
+    t.delete(&mut other, "p", "1 1").expect("delete");
+    roll_back_at_an_entry(&t, other);
+    assert_eq!(why(t.does(|trx| t.insert(trx, "c", "10 1"))), "done");
+    t.check();
 }
 
 /// A child row that its maker took back to a savepoint is no child, although the maker goes on.
