@@ -37,6 +37,8 @@ void note_foreign_fault();
 void note_foreign_fault(const std::string &child, const std::string &name);
 /* The same with the child, as in the messages of errors 1451 and 1452. */
 void append_foreign_fault(THD *thd, String *to);
+/* A cascade made a duplicate: in which child, of which index. False: that is gone. */
+bool foreign_duplicate(std::string *child, std::string *index);
 /* The noted one, if it is there still. */
 std::unique_ptr<ForeignKey> noted_foreign_key();
 

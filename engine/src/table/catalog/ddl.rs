@@ -148,7 +148,11 @@ impl Tables {
                 foreign.note_moved(from, to);
             }
         }
-        let mut concerned = vec![from.to_string(), to.to_string(), mode.replaces.unwrap_or(to).to_string()];
+        let mut concerned = vec![
+            from.to_string(),
+            to.to_string(),
+            mode.replaces.unwrap_or(to).to_string(),
+        ];
         for (child, layout) in followers {
             concerned.push(child.name());
             child.publish(layout);
