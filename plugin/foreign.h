@@ -71,8 +71,8 @@ public:
 
 private:
   int add_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
-  int check_names(THD *thd) const;
-  void keep_old(const std::vector<ForeignKey> &old, const Alter_info *alter);
+  int replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
+  int check_names(THD *thd, size_t old_count) const;
   std::vector<ForeignKey> m_keys;
   std::string m_replaces;
   std::vector<slc_foreign_def> m_defs;
