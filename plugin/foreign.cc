@@ -15,6 +15,7 @@ namespace {
 struct Fault
 {
   std::string child, name;
+  uint32_t duplicate_index;             // of the child
 };
 thread_local Fault fault;
 
@@ -132,9 +133,9 @@ void append_foreign_key(THD *thd, String *to, const ForeignKey &key)
   append_action(to, " ON UPDATE ", key.on_update);
 }
 
-void note_foreign_fault() { fault= {text_of(slc_foreign_child()), text_of(slc_foreign_name())}; }
+void note_foreign_fault() { fault= {text_of(slc_foreign_child()), text_of(slc_foreign_name()), slc_duplicate_index()}; }
 
-void note_foreign_fault(const std::string &child, const std::string &name) { fault= {child, name}; }
+void note_foreign_fault(const std::string &child, const std::string &name) { fault= {child, name, 0}; }
 
 std::unique_ptr<ForeignKey> noted_foreign_key()
 {
@@ -142,6 +143,19 @@ std::unique_ptr<ForeignKey> noted_foreign_key()
     if (key.name == fault.name)
       return std::unique_ptr<ForeignKey>(new ForeignKey(key));
   return nullptr;
+}
+
+bool foreign_duplicate(std::string *child, std::string *index)
+{
+  slc_table *table;
+  if (fault.child.empty() || slc_table_open(engine, fault.child.c_str(), &table))
+    return false;
+  *child= fault.child;
+  *index= "PRIMARY";
+  if (fault.duplicate_index && fault.duplicate_index <= slc_table_index_count(table))
+    *index= slc_table_index_name(table, fault.duplicate_index - 1);
+  slc_table_close(table);
+  return true;
 }
 
 void append_foreign_fault(THD *thd, String *to)
@@ -219,6 +233,17 @@ int ha_sluice::get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *lis
 bool ha_sluice::referenced_by_foreign_key() const noexcept { return slc_table_foreign(m_share->table()) & 2; }
 
 bool ha_sluice::can_switch_engines() { return !slc_table_foreign(m_share->table()); }
+
+/* After HA_ERR_FOREIGN_DUPLICATE_KEY. */
+bool ha_sluice::get_foreign_dup_key(char *child, uint child_size, char *key, uint key_size)
+{
+  std::string path, index;
+  if (!foreign_duplicate(&path, &index))
+    return false;
+  strmake(child, TablePath(path).table.c_str(), child_size - 1);
+  strmake(key, index.c_str(), key_size - 1);
+  return true;
+}
 
 bool ha_sluice::is_fk_defined_on_table_or_index(uint index)
 {

@@ -37,6 +37,8 @@ void note_foreign_fault();
 void note_foreign_fault(const std::string &child, const std::string &name);
 /* The same with the child, as in the messages of errors 1451 and 1452. */
 void append_foreign_fault(THD *thd, String *to);
+/* A cascade made a duplicate: in which child, of which index. False: that is gone. */
+bool foreign_duplicate(std::string *child, std::string *index);
 /* The noted one, if it is there still. */
 std::unique_ptr<ForeignKey> noted_foreign_key();
 
@@ -69,8 +71,8 @@ public:
 
 private:
   int add_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
-  int check_names(THD *thd) const;
-  void keep_old(const std::vector<ForeignKey> &old, const Alter_info *alter);
+  int replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
+  int check_names(THD *thd, size_t old_count) const;
   std::vector<ForeignKey> m_keys;
   std::string m_replaces;
   std::vector<slc_foreign_def> m_defs;

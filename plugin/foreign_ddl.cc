@@ -135,13 +135,6 @@ int check_statement(THD *thd, const TABLE *form, const HA_CREATE_INFO *info, con
 
 /* ---- CREATE, ALTER ---- */
 
-void ForeignDefinition::keep_old(const std::vector<ForeignKey> &old, const Alter_info *alter)
-{
-  for (const ForeignKey &key : old)
-    if (!is_dropped(alter, key.constraint()))
-      m_keys.push_back(key);
-}
-
 /* named: the table in names of constraints. */
 int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter)
 {
@@ -182,14 +175,40 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
   return 0;
 }
 
-/* Two of one table; the engine compares those of different tables. */
-int ForeignDefinition::check_names(THD *thd) const
+/* Two of one table; the engine compares those of different tables. As in InnoDB, the error is
+   another one if both are new. */
+int ForeignDefinition::check_names(THD *thd, size_t old_count) const
 {
   for (size_t i= 0; i < m_keys.size(); i++)
     for (size_t j= 0; j < i; j++)
-      if (same_name(m_keys[i].name, m_keys[j].name))
-        return refuse(thd, m_keys[i].constraint(), "the table has another one of this name");
+    {
+      if (!same_name(m_keys[i].name, m_keys[j].name))
+        continue;
+      const std::string constraint= m_keys[i].constraint(), why= "the table has another one of this name";
+      if (j >= old_count)
+        return refuse(thd, constraint, why);
+      warn_of_foreign_key(thd, HA_ERR_FOUND_DUPP_KEY, ("foreign key " + constraint + ": " + why).c_str());
+      Connection::of(thd)->set_duplicate_key(MAX_KEY);
+      return HA_ERR_FOUND_DUPP_KEY;
+    }
   return 0;
+}
+
+/* From the old ones to those that are there afterwards. Also a number of one that goes is not given
+   again. */
+int ForeignDefinition::replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter)
+{
+  const std::vector<ForeignKey> old= m_keys;
+  if (const int error= add_new(thd, name, named, form, alter))
+    return error;
+  const std::vector<ForeignKey> added(m_keys.begin() + old.size(), m_keys.end());
+  m_keys.clear();
+  for (const ForeignKey &key : old)
+    if (!is_dropped(alter, key.constraint()))
+      m_keys.push_back(key);
+  const size_t kept= m_keys.size();
+  m_keys.insert(m_keys.end(), added.begin(), added.end());
+  return check_names(thd, kept);
 }
 
 static int check_statements(THD *thd, const TABLE *form, const HA_CREATE_INFO *info)
@@ -223,16 +242,11 @@ int ForeignDefinition::of_create(THD *thd, const char *name, const TABLE *form, 
       m_keys= foreign_keys(SLC_FOREIGN_OF_CHILD, m_replaces.c_str());
     Connection::of(thd)->note_copy(name, m_replaces);
   }
-  const std::vector<ForeignKey> old= m_keys;
-  if (const int error= add_new(thd, name, named, form, alter))
+  if (const int error= replace_by_new(thd, name, named, form, alter))
     return error;
-  const std::vector<ForeignKey> added(m_keys.begin() + old.size(), m_keys.end());
-  m_keys.clear();
-  keep_old(old, alter);
-  m_keys.insert(m_keys.end(), added.begin(), added.end());
   if (form->versioned() && !m_keys.empty())
     return refuse(thd, m_keys.front().constraint(), "a table with system versioning cannot have one");
-  return check_names(thd);
+  return 0;
 }
 
 int ForeignDefinition::of_alter(THD *thd, const char *name, const TABLE *altered, const HA_CREATE_INFO *info, const Alter_info *alter,
@@ -254,16 +268,9 @@ int ForeignDefinition::of_alter(THD *thd, const char *name, const TABLE *altered
     if (key.parent == name)
       rename(key.parent_columns);
   }
-  const std::vector<ForeignKey> old= m_keys;
   if (const int error= check_statements(thd, altered, info))
     return error;
-  if (const int error= add_new(thd, name, TablePath(name).table, altered, alter))
-    return error;
-  const std::vector<ForeignKey> added(m_keys.begin() + old.size(), m_keys.end());
-  m_keys.clear();
-  keep_old(old, alter);
-  m_keys.insert(m_keys.end(), added.begin(), added.end());
-  return check_names(thd);
+  return replace_by_new(thd, name, TablePath(name).table, altered, alter);
 }
 
 const slc_foreign_def *ForeignDefinition::defs()

@@ -145,6 +145,7 @@ public:
   int get_parent_foreign_key_list(THD *thd, List<FOREIGN_KEY_INFO> *list) override;
   bool referenced_by_foreign_key() const noexcept override;
   bool can_switch_engines() override;
+  bool get_foreign_dup_key(char *child, uint child_size, char *key, uint key_size) override;
   bool is_fk_defined_on_table_or_index(uint index) override;
 
   /* Rows of cascades; foreign_rows.cc. A record is nullptr if the row is not one of this table. */

@@ -66,7 +66,7 @@ typedef void (*slc_text_cb)(void *ctx, const char *text, size_t len);
 /* of this thread; NUL-terminated; returns length */
 size_t slc_error_text(char *buf, size_t size);
 /* of this thread: ordinal of the violated index (0 = clustered, else as in slc_table_def.indexes +
-   1) */
+   1); after SLC_FOREIGN_DUPLICATE, of the child */
 uint32_t slc_duplicate_index(void);
 /* of this thread: clustered key of the row that is in the way */
 slc_bytes slc_duplicate_pk(void);

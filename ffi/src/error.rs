@@ -34,6 +34,9 @@ pub fn code(error: &Error) -> slc_err {
         }
         if let Some(fault) = error.foreign_fault() {
             last.foreign.clone_from(fault);
+            if matches!(error, Error::ForeignDuplicate(_)) {
+                last.duplicate_index = fault.index;
+            }
         }
     });
     match error {

@@ -111,6 +111,8 @@ pub struct ForeignFault {
     pub child: String,
     /// Name of the foreign key, with its database.
     pub constraint: String,
+    /// Of `ForeignDuplicate`: the child's index that has the key, numbered as in `Duplicate`.
+    pub index: u32,
 }
 
 /// What is broken or fails, and where, as far as the finder knows.

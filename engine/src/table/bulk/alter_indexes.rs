@@ -101,14 +101,14 @@ impl IndexBuilder {
             check_own(&self.catalog, &name, new, Some(&name), change.keys.unchecked)?;
         }
         let index_goes = old.secondary.iter().any(|s| new.secondary_by_id(s.index.id).is_none());
-        // Parents of renamed columns are found by the new names only after this statement.
-        if !index_goes || !change.keys.renamed_columns.is_empty() {
+        if !index_goes {
             return Ok(());
         }
-        match needs_lost_index(&self.catalog, &name, old, new) {
+        match needs_lost_index(&self.catalog, &name, old, new, &change.keys.renamed_columns) {
             Some((child, spec)) if !change.keys.unchecked => Err(Error::ForeignNeedsIndex(Box::new(ForeignFault {
                 child,
                 constraint: spec.name.clone(),
+                index: 0,
             }))),
             _ => Ok(()),
         }

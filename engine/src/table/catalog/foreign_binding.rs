@@ -8,10 +8,11 @@
 //! Locks: the catalog's maps, for a moment. Called by `ddl`, `dictionary` and index changes.
 use crate::base::{Error, Result};
 use crate::table::catalog::dictionary::Catalog;
-use crate::table::catalog::foreign_key::{begins_with, first_unlike, shape_of};
+use crate::table::catalog::foreign_key::{begins_with, first_unlike, same_column, shape_of};
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
 use crate::table::catalog::key_part::KeyPart;
 use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -162,7 +163,19 @@ pub(in crate::table) fn check_own(
             None => catalog.parent_named(&spec.parent),
         };
         let parent = as_parent.or(parent.as_ref().map(|parent| parent.layout()));
-        check_key(catalog, layout, spec, parent, unchecked)?;
+        let replaced = replaces.and_then(|old| catalog.get(old));
+        let had = |old: &Arc<Table>| {
+            let mut foreign = old.layout().foreign.iter();
+            foreign.any(|other| other.name == spec.name && other.parent == spec.parent)
+        };
+        // A parent that was missing before the statement may be missing still.
+        check_key(
+            catalog,
+            layout,
+            spec,
+            parent,
+            unchecked || replaced.as_ref().is_some_and(had),
+        )?;
     }
     Ok(())
 }
@@ -271,24 +284,38 @@ pub fn constraint_of(name: &str) -> &str {
 }
 
 /// The foreign key, if any, that an index of `old` serves and no index of `new` does: the name of
-/// its child, and itself. `name`: of the table.
+/// its child, and itself. `name`: of the table. `renamed`: its columns, (old, new).
 pub(in crate::table) fn needs_lost_index(
     catalog: &Catalog,
     name: &str,
     old: &Layout,
     new: &Layout,
+    renamed: &[(&str, &str)],
 ) -> Option<(String, Arc<ForeignKeySpec>)> {
-    let lost = |columns: &[String]| index_for(old, columns).is_some() && index_for(new, columns).is_none();
-    let of_parent = |spec: &&Arc<ForeignKeySpec>| spec.parent == name && lost(&spec.parent_columns);
-    let mut own = new.foreign.iter();
-    if let Some(spec) = own.find(|spec| lost(&spec.columns) || of_parent(spec)) {
-        return Some((name.to_string(), spec.clone()));
+    let lost =
+        |before: &[String], after: &[String]| index_for(old, before).is_some() && index_for(new, after).is_none();
+    for spec in &new.foreign {
+        let Some(before) = old.foreign.iter().find(|before| before.name == spec.name) else {
+            continue;
+        };
+        let of_parent = spec.parent == name && lost(&before.parent_columns, &spec.parent_columns);
+        if of_parent || lost(&before.columns, &spec.columns) {
+            return Some((name.to_string(), spec.clone()));
+        }
     }
+    let new_name = |column: &String| {
+        let pair = renamed.iter().find(|(before, _)| same_column(before, column));
+        pair.map_or_else(|| column.clone(), |(_, after)| after.to_string())
+    };
+    let loses_parent = |spec: &&Arc<ForeignKeySpec>| {
+        let after = Vec::from_iter(spec.parent_columns.iter().map(new_name));
+        spec.parent == name && lost(&spec.parent_columns, &after)
+    };
     let children = catalog.foreign.read().children_of(name);
     let mut others = children.iter().filter(|child| *child != name);
     others.find_map(|child| {
         let table = catalog.get(child)?;
-        let spec = table.layout().foreign.iter().find(of_parent).cloned();
+        let spec = table.layout().foreign.iter().find(loses_parent).cloned();
         Some((child.clone(), spec?))
     })
 }

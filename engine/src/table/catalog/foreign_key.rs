@@ -123,6 +123,7 @@ impl ForeignKey {
         Box::new(ForeignFault {
             child,
             constraint: self.spec.name.clone(),
+            index: 0,
         })
     }
     /// The parent's key that `child`, a key of the child's index, refers to. None: `child` is cut

@@ -60,6 +60,7 @@ pub(in crate::table) fn check_no_child(catalog: &Catalog, name: &str, may_lose: 
             return Err(Error::TableIsReferenced(Box::new(ForeignFault {
                 child: child.clone(),
                 constraint: spec.name.clone(),
+                index: 0,
             })));
         }
     }

@@ -304,7 +304,11 @@ impl RowWriter {
         match self.change_steps(trx, table, &changed, LockMode::Shared, &cascade.level, exempt) {
             Ok(true) => {}
             Ok(false) => return Ok(Step::Again),
-            Err(Error::Duplicate { .. }) => return Err(Error::ForeignDuplicate(key.fault(name))),
+            Err(Error::Duplicate { index, .. }) => {
+                let mut fault = key.fault(name);
+                fault.index = index;
+                return Err(Error::ForeignDuplicate(fault));
+            }
             Err(e) => return Err(e),
         }
         let locks = self.trx_sys.locks();
