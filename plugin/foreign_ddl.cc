@@ -346,8 +346,8 @@ const char *ForeignAlter::needed_index(const Alter_inplace_info *info)
 
 /* ---- RENAME ---- */
 
-/* ALTER TABLE by copy moves the old table to #sql-backup..., then #sql-alter... into its place; when
-   the latter fails, and after a crash, it moves the old one back. */
+/* ALTER TABLE by copy moves the old table to #sql-backup..., then #sql-alter... into its place.
+   When the latter fails, and after a crash, it moves the old one back. */
 ForeignRename::ForeignRename(THD *thd, const char *from, const char *to) : m_from(from)
 {
   if (begins_with(last_part(to), "#sql-"))
