@@ -122,10 +122,11 @@ impl Tables {
                 return Err(e);
             }
             let id = new.id;
+            let indexes: Vec<_> = old.index_ids().zip(new.index_ids()).collect();
             self.discard_pending(&old.secondary);
             table.publish(new);
             self.catalog.renumbered(&table, old.id, id);
-            table.statistics.truncated();
+            table.statistics.truncated(&indexes);
             table.autoinc.store(0, Ordering::Relaxed);
             table.autoinc_saved.store(0, Ordering::Relaxed);
             table.next_row_id.store(1, Ordering::Relaxed);
