@@ -268,7 +268,7 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const Codec &codec,
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
       return HA_ERR_ABORTED_BY_USER;
     if (!m_codec->get_row(plan, record, found.pk, found.row))
-      return bad_row(name());
+      return bad_row(shown_name().c_str());
     for (uint i= 0; i < builds.size() && !error; i++)
     {
       m_write.entries.clear();
