@@ -21,7 +21,7 @@ pub struct Secondary {
     /// 0: it has no delta tree.
     pub delta_root: u32,
     /// A page of it could not be read: the engine neither reads it nor keeps it up.
-    pub aside: bool,
+    pub quarantined: bool,
 }
 
 pub struct Table {
@@ -120,7 +120,7 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
             index,
             root,
             delta_root,
-            aside: flags & 2 != 0,
+            quarantined: flags & 2 != 0,
         });
     }
     let mut freeing = Vec::new();

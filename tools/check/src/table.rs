@@ -165,8 +165,8 @@ struct Entries {
 
 fn judge_secondary(secondary: &crate::catalog::Secondary, entries: &Entries, compare: bool, report: &mut Report) {
     let name = &secondary.name;
-    if secondary.aside {
-        let what = format!("index {name}: the engine has set it aside; REPAIR TABLE rebuilds it");
+    if secondary.quarantined {
+        let what = format!("index {name}: the engine has quarantined it; REPAIR TABLE rebuilds it");
         return report.findings.push(what);
     }
     let before = report.findings.len();

@@ -59,9 +59,9 @@ impl<'a> RowChange<'a> {
     }
 }
 
-/// Raw parts of entries that this transaction left marked earlier, one per entry (see
-/// `Touch::raw`).
-pub(in crate::table) type Raws = Vec<Option<Vec<u8>>>;
+/// For each entry of a change, in order: its raw part before the change, as the undo record takes it
+/// (`Touch::raw`). None: a rollback does not need it.
+pub(in crate::table) type RawParts = Vec<Option<Vec<u8>>>;
 
 /// What one try to write a version brings to the clustered leaf.
 #[derive(Clone, Copy)]
@@ -69,7 +69,8 @@ pub(in crate::table) struct Attempt<'a> {
     pub intent: Intent,
     /// The leaf where the transaction has just seen the row.
     pub leaf: Option<PageNo>,
-    pub raws: Option<&'a Raws>,
+    /// None: not read yet.
+    pub raw_parts: Option<&'a RawParts>,
 }
 
 /// The obstacle to writing a clustered entry; nothing was changed.
@@ -78,9 +79,9 @@ pub(in crate::table) enum Obstacle {
     Row,
     /// No room in the leaf.
     Room,
-    /// The raw parts of entries are needed first; the version before, which is locked, has this
-    /// header.
-    Raws(RowHeader),
+    /// The raw parts of the entries must be read first, without the leaf's latch. The header is that
+    /// of the version before the change. The transaction holds that row's lock.
+    RawParts(RowHeader),
     /// A range lock of another transaction.
     Range,
 }
