@@ -59,8 +59,8 @@ impl<'a> RowChange<'a> {
     }
 }
 
-/// For each entry of a change, in order: its raw part before the change, as the undo record takes it
-/// (`Touch::raw`). None: a rollback does not need it.
+/// For each entry of a change, in order: its raw part before the change, as the undo record takes
+/// it (`Touch::raw`). None: a rollback does not need it.
 pub(in crate::table) type RawParts = Vec<Option<Vec<u8>>>;
 
 /// What one try to write a version brings to the clustered leaf.
@@ -79,8 +79,8 @@ pub(in crate::table) enum Obstacle {
     Row,
     /// No room in the leaf.
     Room,
-    /// The raw parts of the entries must be read first, without the leaf's latch. The header is that
-    /// of the version before the change. The transaction holds that row's lock.
+    /// The raw parts of the entries must be read first, without the leaf's latch. The header is
+    /// that of the version before the change. The transaction holds that row's lock.
     RawParts(RowHeader),
     /// A range lock of another transaction.
     Range,
@@ -167,6 +167,30 @@ impl RowWriter {
             }
             Locked::Gone(None) => Err(Error::NotFound),
         }
+    }
+
+    /// X-latches the leaf of the row that is changed, and reads the header of its newest version.
+    /// None: no row is left, or its maker is active. `Conflict`: the row changed since the
+    /// snapshot.
+    pub(in crate::table) fn latch_current(
+        &self,
+        trx: &Trx,
+        change: &RowChange<'_>,
+        intent: Intent,
+        leaf: Option<PageNo>,
+    ) -> Result<Option<(Mtr<'_>, LeafWrite, RowHeader)>> {
+        let mut mtr = self.pool.begin();
+        let tree = &change.layout.clustered.tree;
+        let at = tree.leaf_for_write(&mut mtr, change.pk, intent, leaf)?;
+        if !at.found {
+            return Ok(None);
+        }
+        let header = RowHeader::read(at.value(&mtr));
+        if header.marked() || self.locks.made_by_other_active(trx, &header) {
+            return Ok(None);
+        }
+        check_conflict(trx, header.trx)?;
+        Ok(Some((mtr, at, header)))
     }
 
     /// Ends the Mtr of a row change: undo record, new version, AUTO_INCREMENT. Room was checked, or

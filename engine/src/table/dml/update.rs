@@ -12,7 +12,6 @@ use crate::table::dml::change::{duplicate_mode, Attempt, Hold, Obstacle, RawPart
 use crate::table::row::entry::{check_key, secondary, EntryKey, NewEntry};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow};
 use crate::table::row::scratch::{self, Scratch};
-use crate::table::row::snapshot::check_conflict;
 use crate::table::row::undo_record::{self, Touch};
 use crate::txn::Trx;
 use std::sync::atomic::{fence, Ordering};
@@ -134,17 +133,9 @@ impl RowWriter {
         s: &mut Scratch,
     ) -> Result<Option<Obstacle>> {
         let (layout, pk, intent) = (change.layout, change.pk, attempt.intent);
-        let tree = &layout.clustered.tree;
-        let mut mtr = self.pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, pk, intent, attempt.leaf)?;
-        if !at.found {
+        let Some((mtr, at, old)) = self.latch_current(trx, change, intent, attempt.leaf)? else {
             return Ok(Some(Obstacle::Row));
-        }
-        let old = RowHeader::read(at.value(&mtr));
-        if old.marked() || self.locks.made_by_other_active(trx, &old) {
-            return Ok(Some(Obstacle::Row));
-        }
-        check_conflict(trx, old.trx)?;
+        };
         let may_need_raw_parts = old.trx == trx.id() || changes.iter().any(|c| c.old_key == c.new_key);
         if attempt.raw_parts.is_none() && !changes.is_empty() && may_need_raw_parts {
             return Ok(Some(Obstacle::RawParts(old)));
