@@ -122,6 +122,11 @@ impl Tables {
                 return Err(e);
             }
             let id = new.id;
+            debug_assert_eq!(
+                old.secondary.len(),
+                new.secondary.len(),
+                "an incarnation has the same indexes"
+            );
             let indexes: Vec<_> = old.index_ids().zip(new.index_ids()).collect();
             self.discard_pending(&old.secondary);
             table.publish(new);
@@ -163,6 +168,7 @@ impl Tables {
         let mut trx: Trx = self.trx_sys.new_trx(Arc::new(ThreadWaiter::new()), 0);
         self.trx_sys.start(&mut trx, Isolation::ReadCommitted, 0);
         let id = self.trx_sys.ensure_id(&mut trx)?;
+        debug_assert_ne!(id, 0, "every view is younger than 0");
         let result = body(id);
         self.trx_sys.commit(&mut trx);
         result
@@ -180,6 +186,10 @@ impl Tables {
         if layout.temporary {
             return Ok(());
         }
+        debug_assert!(
+            grown.iter().all(|of| !of.temporary),
+            "a temporary table is in no catalog"
+        );
         self.catalog.make_room(&self.pool, grown)?;
         let mut mtr = self.pool.begin();
         if let Err(e) = change(&mut mtr) {
@@ -201,6 +211,7 @@ impl Tables {
             .catalog
             .take_numbers(ddl, &mut mtr, spec.indexes.len() as u32 + 1)?;
         mtr.commit();
+        debug_assert!(self.catalog.by_id(id).is_none(), "I10: a number is never given twice");
         space::create_file(&self.pool, id, spec.temporary)?;
         let made = self.new_trees(id, index, spec);
         let (clustered, secondary) = match made {
