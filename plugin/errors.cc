@@ -100,7 +100,7 @@ int server_error(slc_err error, THD *thd, const char *object)
   for (const Translation &translation : translations)
     if (translation.from == error)
       found= &translation;
-  if (error == SLC_NOT_FOUND || error == SLC_END || error == SLC_DUPLICATE)
+  if (needs_no_text(error))
     return found->to;
   if (!slc_error_text(last_text, sizeof last_text))
     snprintf(last_text, sizeof last_text, "the engine refused (%d)", error);

@@ -20,6 +20,12 @@ enum
   SLUICE_ERR_BAD_ROW
 };
 
+/* The code says all: there is no text, and nothing to name. These come from many calls, not from
+   failures alone. */
+inline bool needs_no_text(slc_err error)
+{
+  return error == SLC_OK || error == SLC_NOT_FOUND || error == SLC_END || error == SLC_DUPLICATE;
+}
 /* The HA_ERR_ code of an engine error. Reports damage to the error log, naming `object`; thd may be
    NULL. */
 int server_error(slc_err error, THD *thd, const char *object);

@@ -210,7 +210,7 @@ slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
     uchar *const record= self->m_moved_record.reserve(length);
     memcpy(record, self->table->s->default_values, length);
     if (!self->m_codec->get_row(self->plan_of_whole_rows(), record, clustered, row))
-      return bad_row(self->name(), self->m_codec->unknown_definition(row));
+      return bad_row(self->shown_name().c_str(), self->m_codec->unknown_definition(row));
     self->add_virtual_columns(record, clustered, row);
     self->m_moved_key.clear();
     self->m_codec->put_key(self->m_moved_key, self->active_index, record);

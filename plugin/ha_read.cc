@@ -165,7 +165,7 @@ int ha_sluice::check_entry(uchar *record)
   if (is_entry)
   {
     if (!m_codec->get_entry(active_index, record, m_scan.found.key, m_scan.found.pk, m_scan.found.row))
-      return bad_row(name());
+      return bad_row(shown_name().c_str());
   }
   else if (const int error= read_row(record, m_scan.found.pk, m_scan.found.row))
     return error;
@@ -217,7 +217,7 @@ const DecodePlan *ha_sluice::plan()
 int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
 {
   if (unlikely(!m_codec->get_row(plan(), record, clustered, row)))
-    return bad_row(name(), m_codec->unknown_definition(row));
+    return bad_row(shown_name().c_str(), m_codec->unknown_definition(row));
   m_scan.record= record;
   m_scan.row_bytes= row;
   return 0;

@@ -342,7 +342,23 @@ bool ha_sluice::get_error_message(int error, String *text)
   return false;
 }
 
-int ha_sluice::fail(slc_err error) { return server_error(error, ha_thd(), name()); }
+/* A temporary table, and one that ALTER TABLE copies rows to, have a path of the server's making.
+   The server's share of the table has the names that the user knows. */
+std::string ha_sluice::shown_name() const
+{
+  const char *base= strrchr(name(), '/');
+  if (!base || strncmp(base + 1, "#sql", 4))
+    return shown_table(name());
+  TablePath path(name());
+  path.schema= table_share->db.str;
+  path.table= table_share->table_name.str;
+  return path.quoted();
+}
+
+int ha_sluice::fail(slc_err error)
+{
+  return server_error(error, ha_thd(), needs_no_text(error) ? "" : shown_name().c_str());
+}
 
 Connection *ha_sluice::connect(bool writes)
 {

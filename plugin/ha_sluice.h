@@ -163,6 +163,8 @@ private:
 
   sluice::Share *get_share(const char *name);
   const char *name() const { return m_share ? m_share->name() : table_share->table_name.str; }
+  /* For messages: as a statement names the table. */
+  std::string shown_name() const;
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);

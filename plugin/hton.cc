@@ -261,11 +261,18 @@ size_t table_text(slc_bytes name, char *to, size_t size)
   return length;
 }
 
-/* Files of a relative directory are hidden from SHOW DATABASES. */
+/* A directory below the data directory would be shown as a database. One elsewhere is none, and
+   must not hide the database of its name. */
 void hide_directory()
 {
-  const char *base= strrchr(settings.directory, '/');
-  ignore_db_dirs_append(base ? base + 1 : settings.directory);
+  std::string path= settings.directory;
+  if (!path.compare(0, strlen(mysql_real_data_home), mysql_real_data_home))
+    path.erase(0, strlen(mysql_real_data_home));
+  while (!path.compare(0, 2, "./"))
+    path.erase(0, 2);
+  path.resize(MY_MIN(path.find('/'), path.size()));
+  if (!path.empty())
+    ignore_db_dirs_append(path.c_str());
 }
 
 /* Clients are gone, and the binary log is about to be closed in order: the next start would not

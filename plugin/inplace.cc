@@ -354,7 +354,7 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Codec &codec, uchar
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
       return HA_ERR_ABORTED_BY_USER;
     if (!codec.get_row(plan, record, found.pk, found.row))
-      return bad_row(name(), codec.unknown_definition(found.row));
+      return bad_row(shown_name().c_str(), codec.unknown_definition(found.row));
     for (uint i= 0; i < builds.size() && !error; i++)
     {
       m_write.entries.clear();

@@ -80,7 +80,7 @@ typedef struct {
   uint64_t value;
 } slc_setting;
 typedef struct {
-  const char *dir;                   /* e.g. "./#sluice"; created when absent */
+  const char *dir;                   /* must exist, but for the default, ./#sluice */
   /* those that are not named have their defaults; the last one of a name counts */
   const slc_setting *settings;
   uint32_t setting_count;
@@ -420,7 +420,7 @@ typedef struct {
   uint32_t sample_pages;     /* 0 = as the setting says */
 } slc_statistics_options;
 void     slc_statistics_describe(slc_table *, const slc_statistics_options *);
-/* computes them if there are none or they are far off; always, if `anew` */
+/* computes them if there are none or they are far off, else those of added indexes; `anew`: all */
 slc_err  slc_statistics_compute(slc_table *, int anew);
 uint64_t slc_statistics_version(slc_table *);  /* grows with each new computation */
 /* Number of values of the first 1, 2, ... parts of the index (0 = clustered, i+1 = secondary i),

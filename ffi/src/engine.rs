@@ -8,6 +8,7 @@
 use super::abi::*;
 use super::error::{code, code_of, guard};
 use sluice::base::{Counters, Error, Result};
+use sluice::engine::config::{Values, SETTINGS};
 use sluice::engine::{Close, Config, Engine, KeyText, Level};
 use sluice::io::RealDisk;
 use sluice::table::TableText;
@@ -144,12 +145,22 @@ unsafe fn config(c: &slc_config) -> Result<Config> {
     Ok(config)
 }
 
+/// Only the default directory is made. Another name may be mistyped, or its file system may not be
+/// mounted: then the engine would begin there, without tables.
+fn open_directory(dir: &str) -> Result<Arc<RealDisk>> {
+    let default = SETTINGS.iter().find(|setting| setting.name == "directory");
+    match default.map(|setting| &setting.values) {
+        Some(Values::Text { default }) if *default == dir => RealDisk::open(dir),
+        _ => RealDisk::open_existing(dir),
+    }
+}
+
 #[no_mangle]
 pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut *mut slc_engine) -> slc_err {
     let read_only = unsafe { (*config_in).read_only != 0 };
     let open = || -> Result<Arc<Engine>> {
         let (config, dir) = unsafe { (config(&*config_in)?, name((*config_in).dir)?) };
-        Engine::open(RealDisk::open(dir)?, config)
+        Engine::open(open_directory(dir)?, config)
     };
     guard(
         |_| (),

@@ -103,7 +103,7 @@ pub unsafe extern "C" fn slc_statistics_get(
         };
         let count = of.distinct.len().min(max as usize);
         unsafe {
-            *rows = found.rows;
+            *rows = of.rows;
             std::ptr::copy_nonoverlapping(of.distinct.as_ptr(), distinct, count);
         }
         count as u32

@@ -107,6 +107,7 @@ impl Nodes {
             self.check_rest(&rest, id.no)?;
             bytes.extend_from_slice(&rest[PAGE_BODY..]);
         }
+        debug_assert_eq!(bytes.len(), WIDE, "four pages, with one header");
         self.check_joined(&bytes, no)?;
         page.join(bytes.into_boxed_slice());
         Ok(())
@@ -148,6 +149,8 @@ impl Nodes {
     }
     /// Writes a new node into pages that `allocate` returned.
     pub fn create_with(&self, mtr: &mut Mtr<'_>, no: PageNo, new: &NewNode<'_>) -> Result<()> {
+        debug_assert_ne!(no, 0, "page 0 is a file's header");
+        debug_assert!(new.items.is_sorted_by(|a, b| a.0 < b.0), "a node's keys ascend");
         let page = mtr.create(self.page_id(no), self.index, PageType::Tree, new.level)?;
         if self.are_wide() {
             for id in self.pages_of(no).skip(1) {

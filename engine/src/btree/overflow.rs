@@ -189,6 +189,8 @@ fn is_overflow(page: &[u8]) -> bool {
 }
 /// Writes next, length and data; first and owner stay.
 fn write_page(mtr: &mut Mtr<'_>, page: PageHandle, next: PageNo, data: &[u8]) {
+    debug_assert!(data.len() <= CHUNK, "a page's share");
+    debug_assert!(next == 0 || data.len() == CHUNK, "only the last page is not full");
     mtr.rewrite(page, &mut |bytes| {
         put_u32(bytes, AT_NEXT, next);
         put_u16(bytes, AT_LEN, data.len() as u16);

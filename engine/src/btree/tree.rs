@@ -3,7 +3,7 @@
 //! This file makes trees, and knows the sizes of their nodes. `read` adds the ways down, `write`
 //! the latches for changes. Called by: all code that reads or changes an index.
 use super::limits::WIDE_BIT;
-use super::node::{NewNode, NO_SLOT};
+use super::node::NewNode;
 use super::nodes::Nodes;
 use crate::base::{FileId, IndexId, PageId, PageNo, Result};
 use crate::pool::Mtr;
@@ -39,15 +39,7 @@ impl Tree {
     }
     fn format(mtr: &mut Mtr<'_>, file: FileId, root: PageNo, index: IndexId) -> Result<Tree> {
         let tree = Tree { file, root, index };
-        let empty = NewNode {
-            level: 0,
-            lower: &[],
-            upper: None,
-            right: 0,
-            items: &[],
-            last: NO_SLOT,
-        };
-        tree.nodes().create_with(mtr, root, &empty)?;
+        tree.nodes().create_with(mtr, root, &NewNode::EMPTY)?;
         Ok(tree)
     }
 

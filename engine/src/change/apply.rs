@@ -38,8 +38,9 @@ const APPEND_TRIES: usize = 16;
 pub fn submit(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<bool> {
     submit_noting(pool, index, op, true)
 }
-/// As `submit`, after a look at the leaf. Where `lacks_value` was asked before, the leaf's presence
-/// in the pool says nothing about where the index lives.
+/// As `submit`, of an entry whose value the caller has looked up in its leaf. That look has brought
+/// the leaf into the pool. In an index that `lacks_value` serves, the presence of the leaf was
+/// noted there, before the look. It is not noted again.
 pub fn submit_checked(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<bool> {
     let is_known = |delta: &Delta| delta.summary.values.pk_len().is_some();
     let noted = index.delta.as_deref().is_some_and(is_known);
@@ -77,10 +78,13 @@ fn submit_noting(pool: &Pool, index: &IndexTrees, op: Op<'_>, noting: bool) -> R
     append(pool, index, delta, op)
 }
 
-/// The filter answers "perhaps" for the key. Must the delta tree itself be asked? Yes if buffering
-/// is off, or if the user waits for a drain. Otherwise such changes would be appended for ever. A
-/// key whose slot is stuck, or too high after a growth, is "perhaps" until the index is empty. Each
-/// append of such a key would keep the index from becoming empty.
+/// Should the change go to its leaf at once, if nothing is pending for its key? Yes if buffering is
+/// off, or if the user waits for a drain and the index lives in memory. Then the delta tree is
+/// searched for the key after the filter has answered "perhaps".
+///
+/// Without that search such changes would be appended for ever. The filter answers "perhaps" for a
+/// key whose slot is stuck, or too high after a growth, until the delta tree is empty. Each append
+/// of such a key keeps it from becoming empty.
 fn wants_direct(delta: &Delta, op: &Op<'_>) -> bool {
     !delta.takes(op) || (delta.buffer().is_draining() && delta.lives_in_memory())
 }

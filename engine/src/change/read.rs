@@ -90,6 +90,7 @@ impl Merging {
             (upper, _) => (leaf.len(), upper),
         };
         let from = leaf.search(lo).0;
+        debug_assert!(to <= leaf.len() && most > 0, "slots of the leaf, and some of them");
         self.slots = from..to.max(from);
         let all = self.slots.len();
         self.cut = None;

@@ -234,10 +234,11 @@ settings! {
         }
     }
     server {
-        directory, "Directory of the engine's files; a relative one is below the data directory" {
+        directory, "Directory of the engine's files; a relative one is below the data directory. One that is named must exist" {
             owner: Owner::Server,
             values: text("./#sluice"),
-            manual: "where the files are; a relative one is below the data directory"
+            manual: "where the files are; a relative one is below the data directory. The default is made at the first start, \
+                     any other must exist"
         }
         read_only, "Statements that change tables of the engine are refused, and redo_log=OFF. The engine itself recovers, merges and \
                     writes checkpoints as ever: its files change" {

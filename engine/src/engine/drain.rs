@@ -47,6 +47,7 @@ impl DrainNotes {
             }
             Some(drain) if draining && now_us >= drain.noted_us + NOTE_EVERY_US => {
                 drain.noted_us = now_us;
+                debug_assert!(merged >= drain.merged, "the counter only grows");
                 let done = merged - drain.merged;
                 let seconds = (now_us - drain.began_us) / 1_000_000;
                 let eta = (left as u128 * seconds as u128).checked_div(done as u128);

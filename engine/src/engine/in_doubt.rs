@@ -102,8 +102,17 @@ impl InDoubt {
     /// [`TrxShared::detach`](crate::txn::TrxShared::detach) says when it is not.
     pub fn keep(&self, xid: Xid, mut trx: Trx) {
         self.store.trx_sys.visibility.close_view(&mut trx);
+        debug_assert!(
+            trx.is_prepared(),
+            "only a prepared transaction is kept for its decision"
+        );
         trx.name(&xid);
-        self.lists.lock().kept.push((xid, trx));
+        let mut lists = self.lists.lock();
+        debug_assert!(
+            lists.kept.iter().all(|(kept, _)| *kept != xid),
+            "one transaction of a name"
+        );
+        lists.kept.push((xid, trx));
     }
 
     /// The commit is in the log, in the order that the caller keeps; [`InDoubt::take`] and a commit

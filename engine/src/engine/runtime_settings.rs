@@ -25,7 +25,7 @@ impl Engine {
         self.apply(name, value)
     }
 
-    /// The settings that the parts of the engine are not made with. Called once, before the engine
+    /// Sets what the constructors of the engine's parts do not take. Called once, before the engine
     /// is used.
     pub(in crate::engine) fn apply_at_open(&self, config: &Config) -> Result<()> {
         self.flush_log_at_trx_commit(config.flush_log_at_trx_commit)?;

@@ -42,6 +42,7 @@ impl Checkpointer {
         self.looks += 1;
         let lsn = store.pool.checkpoint_lsn();
         let gain = lsn.saturating_sub(store.redo.checkpoint_lsn());
+        debug_assert!(lsn <= store.redo.lsn(), "no checkpoint is ahead of the log");
         let worth_it = gain > store.redo.capacity() / CHECKPOINT_SHARE || self.looks >= CHECKPOINT_LOOKS_MAX;
         if gain > 0 && (worth_it || store.redo.wanted()) {
             write_checkpoint(&store.pool, lsn)?;
@@ -119,6 +120,7 @@ impl LoserRollback {
             let Some(next) = self.waiting.last() else {
                 return Ok(false);
             };
+            debug_assert!(next.xid.is_none(), "a transaction in doubt is not rolled back unasked");
             self.current = Some(store.trx_sys.adopt(next)?);
             self.waiting.pop();
         }

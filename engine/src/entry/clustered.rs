@@ -36,6 +36,8 @@ impl RowHeader {
         }
     }
     pub fn write(&self, value: &mut [u8]) {
+        debug_assert_eq!(self.flags & !(ROW_MARKED | ROW_OVERFLOW), 0, "the format has two flags");
+        debug_assert!(self.trx >> 48 == 0, "the format has six bytes for a transaction");
         value[0] = self.flags;
         put_u48(value, 1, self.trx);
         put_u32(value, 7, self.undo.page);
@@ -68,6 +70,8 @@ impl ChainRef {
     }
     /// Writes the reference after a value's header. `total`: bytes of the whole row.
     pub fn write(&self, value: &mut [u8], total: u64) {
+        debug_assert_ne!(self.first, 0, "page 0 is a file's header");
+        debug_assert!(total > 0, "a row without bytes needs no chain");
         put_u64(value, ROW_HEADER, total);
         put_u32(value, ROW_HEADER + 8, self.first);
         put_u48(value, ROW_HEADER + 12, self.owner);

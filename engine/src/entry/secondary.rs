@@ -44,6 +44,7 @@ impl Entry<'_> {
 /// The beginning of the raw part for which an entry with such a key has room: these bytes are
 /// stored. `entry_max`: the longest entry of the index's tree.
 pub fn fitting(entry_max: usize, key_len: usize, raw: &[u8]) -> &[u8] {
+    assert!(HEAD_MAX + key_len <= entry_max, "longer keys were refused");
     &raw[..raw.len().min(entry_max - HEAD_MAX - key_len)]
 }
 
@@ -69,6 +70,7 @@ pub fn decode(value: &[u8], pk_fixed_len: usize) -> Option<Entry<'_>> {
 
 /// Writes an unmarked entry value. `raw`: as [`fitting`] returns it.
 pub fn encode(out: &mut Vec<u8>, stamp: TrxId, pk_len: usize, pk_fixed_len: usize, raw: &[u8]) {
+    debug_assert!(stamp >> 48 == 0, "the format has six bytes for a stamp");
     out.clear();
     out.resize(7, 0);
     put_u48(out, STAMP_OFFSET, stamp);

@@ -87,6 +87,7 @@ impl KeyShape {
             }
             ends.push(at as u32);
         }
+        debug_assert!(ends.is_sorted(), "a part ends after the one before it");
     }
 }
 
@@ -113,6 +114,7 @@ impl PartShape {
 
 impl StringLevel {
     fn end(&self, key: &[u8], at: usize, mask: u8) -> Option<usize> {
+        debug_assert!((1..=4).contains(&self.unit), "a weight has 1 to 4 bytes");
         let unit = self.unit as usize;
         let mut at = at;
         loop {

@@ -88,6 +88,11 @@ impl Scan {
             let reported = true;
             self.position.at = At::End { direction, reported };
         }
+        debug_assert!(batch.len() <= limit.entries, "a batch is no longer than its limit");
+        debug_assert!(
+            self.position.may_give(batch, direction),
+            "a scan goes on in key order, within its range"
+        );
         self.position.keep_last(batch);
         Ok(batch.len())
     }
@@ -108,6 +113,7 @@ impl Scan {
     /// Entry `i` of the batch, copied by this scan, is still as it was copied. False: it may have
     /// changed.
     pub fn is_unchanged(&self, pool: &Pool, batch: &Batch, i: usize) -> bool {
+        debug_assert!(i < batch.len(), "an entry of the batch");
         let Some(place) = batch.place(i) else {
             return false;
         };

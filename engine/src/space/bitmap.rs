@@ -29,6 +29,7 @@ pub fn bit_in_extent(page: PageNo) -> u32 {
     (page - 1) % EXTENT_PAGES
 }
 pub fn page_at(extent: u32, bit: u32) -> PageNo {
+    debug_assert!(bit <= EXTENT_PAGES, "a page of the extent, or its end");
     1 + extent * EXTENT_PAGES + bit
 }
 pub fn bitmap_of_extent(extent: u32) -> PageNo {
@@ -74,6 +75,7 @@ pub fn first_free(word: u64, from: u32) -> Option<u32> {
 
 /// Lowest bit at or above `from` at which `len` clear bits begin.
 pub fn free_run(word: u64, from: u32, len: u32) -> Option<u32> {
+    debug_assert!((1..=EXTENT_PAGES).contains(&len), "a run lies in one extent");
     let mut starts = !word;
     for n in 1..len {
         starts &= !word >> n;

@@ -78,6 +78,18 @@ pub struct NewNode<'a> {
     pub last: u16,
 }
 
+impl NewNode<'static> {
+    /// A leaf without entries, the only one of its tree.
+    pub const EMPTY: NewNode<'static> = NewNode {
+        level: 0,
+        lower: &[],
+        upper: None,
+        right: 0,
+        items: &[],
+        last: NO_SLOT,
+    };
+}
+
 /// Writes `new` over the page's body and level (the rest of its header stays). Returns the hole of
 /// zeros between slots and heap, as `Mtr::rewrite` wants it.
 pub fn write_node(page: &mut [u8], new: &NewNode<'_>) -> (usize, usize) {

@@ -58,15 +58,6 @@ impl PageEdit for MemoryPage {
     }
 }
 
-const EMPTY: NewNode<'_> = NewNode {
-    level: 0,
-    lower: &[],
-    upper: None,
-    right: 0,
-    items: &[],
-    last: NO_SLOT,
-};
-
 fn check(page: &MemoryPage, model: &[(Vec<u8>, Vec<u8>)]) {
     let node = page.node();
     node.validate().unwrap();
@@ -118,7 +109,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn run(steps: Vec<Step>) {
-    let mut page = MemoryPage::new(&EMPTY);
+    let mut page = MemoryPage::new(&NewNode::EMPTY);
     let mut model: Vec<(Vec<u8>, Vec<u8>)> = Vec::new();
     for (i, step) in steps.into_iter().enumerate() {
         match step {
@@ -190,7 +181,7 @@ proptest! {
         numbers.dedup();
         let model: Vec<(Vec<u8>, Vec<u8>)> = numbers.iter().map(|n| (n.to_be_bytes().to_vec(), vec![1])).collect();
         let items: Vec<(&[u8], &[u8])> = model.iter().map(|(key, value)| (&key[..], &value[..])).collect();
-        let page = MemoryPage::new(&NewNode { items: &items, ..EMPTY });
+        let page = MemoryPage::new(&NewNode { items: &items, ..NewNode::EMPTY });
         let near = numbers.iter().flat_map(|n| [n.saturating_sub(1), *n, n.saturating_add(1)]);
         for probe in near.chain(probes).chain([0, u32::MAX]) {
             let key = probe.to_be_bytes();
@@ -202,7 +193,7 @@ proptest! {
 }
 
 fn ascending(n: u64) -> MemoryPage {
-    let mut page = MemoryPage::new(&EMPTY);
+    let mut page = MemoryPage::new(&NewNode::EMPTY);
     for i in 0..n {
         let key = (i * 10).to_be_bytes();
         let slot = page.node().search(&key).0;
@@ -252,7 +243,7 @@ fn inner_nodes_route_by_separators() {
     let mut page = MemoryPage::new(&NewNode {
         level: 1,
         items: &items,
-        ..EMPTY
+        ..NewNode::EMPTY
     });
     let node = page.node();
     node.validate().unwrap();

@@ -131,6 +131,7 @@ impl Tree {
             if at > 0 {
                 return Ok(Some(LeafRead { page, slot: at - 1 }));
             }
+            debug_assert!(node.lower_fence() < &fence[..], "each step goes to the left");
             fence.clear();
             fence.extend_from_slice(node.lower_fence());
         }

@@ -67,16 +67,7 @@ pub fn is_list_of(bytes: &[u8], index: IndexId) -> bool {
 impl ExtentList {
     /// Creates a list on a new page.
     pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<ExtentList> {
-        let page = space::allocate(mtr, file, 0)?;
-        let list = ExtentList {
-            file,
-            page,
-            index,
-            owner,
-        };
-        let handle = mtr.create(list.id(page), index, PageType::Extents, 0)?;
-        list.format(mtr, handle);
-        Ok(list)
+        Ok(ExtentList::create_many(mtr, file, &[index], owner)?[0])
     }
     /// Creates one list for each index: all of them, or (`Error::Full`) nothing is changed.
     pub fn create_many(mtr: &mut Mtr<'_>, file: FileId, indexes: &[IndexId], owner: TrxId) -> Result<Vec<ExtentList>> {

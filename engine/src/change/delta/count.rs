@@ -112,6 +112,7 @@ impl Count {
 impl Counted<'_> {
     /// `first`, `last`: partitions in the tree.
     fn load_range(&self, position: &mut Position, first: u16, last: u16) -> Result<()> {
+        debug_assert!(first <= last, "partitions are in key order");
         if (last - first) as u32 >= PARTITIONS_MAX {
             return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
         }
@@ -159,6 +160,7 @@ impl Counted<'_> {
                 sums.grow(bytes as i64, partition == partitions.newest());
                 sums.reduce_uncounted(bytes as u64);
             }
+            debug_assert!(at.key_at(at.len() - 1) > &position.at[..], "each entry is counted once");
             position.at.clear();
             position.at.extend_from_slice(at.key_at(at.len() - 1));
             leaf = self.tree.next_leaf(self.pool, at)?;

@@ -101,6 +101,7 @@ pub fn apply(op: &Op<'_>, present: &mut bool, value: &mut Vec<u8>) -> std::resul
 }
 
 fn set_head(value: &mut [u8], flags: u8, stamp: TrxId) {
+    debug_assert!(value.len() >= STAMP_OFFSET + 6, "a present entry has a head");
     value[0] = flags;
     put_u48(value, STAMP_OFFSET, stamp);
 }
@@ -118,6 +119,7 @@ pub fn start(op: &Op<'_>, out: &mut Vec<u8>) {
             push_op(op, out);
         }
     }
+    debug_assert!(is_valid(out), "what a delta tree may hold");
 }
 
 /// `old` with one more operation after it. None: `old` cannot be decoded.
@@ -152,6 +154,7 @@ pub fn fold(old: &[u8], op: &Op<'_>, out: &mut Vec<u8>) -> Option<Folded> {
         }
         _ => return None,
     }
+    debug_assert!(is_valid(out), "what a delta tree may hold");
     Some(Folded::Done)
 }
 

@@ -74,6 +74,14 @@ impl Pending {
     }
     /// Adds a delta entry. Partitions come oldest first, and the keys of a partition in key order.
     pub fn push(&mut self, partition: u16, key: &[u8], value: &[u8]) {
+        debug_assert!(
+            match self.items.last() {
+                Some(last) if last.partition == partition => self.item_key(self.items.len() - 1) < key,
+                Some(last) => last.partition < partition,
+                None => true,
+            },
+            "partitions come oldest first, and their keys in order"
+        );
         self.items.push(Item {
             at: self.bytes.len() as u32,
             key_len: key.len() as u16,
@@ -108,6 +116,10 @@ impl Pending {
                 self.groups.push(item as u32);
             }
         }
+        debug_assert!(
+            (1..self.len()).all(|i| self.key(i - 1) < self.key(i)),
+            "a key is one group"
+        );
     }
     /// Puts into `out` the value of key `i` with everything pending applied. `base`: its value in
     /// the base tree. False: the entry is absent. Error (`Corrupt`): a Mark met no entry, or a

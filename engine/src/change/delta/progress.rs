@@ -163,6 +163,7 @@ impl Progress {
         let mut kept = self.pass.lock();
         let mut failures = self.failures.lock();
         failures.halted = None;
+        debug_assert!(pass.number <= kept.number, "passes are numbered in turn");
         if kept.number != pass.number {
             return;
         }

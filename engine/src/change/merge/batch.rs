@@ -100,6 +100,7 @@ impl<'a> Batch<'a> {
         let Some((first, later)) = partitions.split_first() else {
             return Ok(Reach::All);
         };
+        debug_assert!(partitions.is_sorted(), "older partitions first (I5)");
         let mut remembered: Vec<(u16, DeltaKey, RememberedLeaf)> = Vec::with_capacity(later.len());
         for partition in later {
             let key = delta_key(*partition, lo);
@@ -139,6 +140,7 @@ impl<'a> Batch<'a> {
             }
             let upper = leaf.fences(mtr).1;
             let over = to < len || upper.is_none_or(|upper| end.as_ref().is_some_and(|end| upper >= &end[..]));
+            debug_assert!(to <= len, "slots of the leaf");
             if from < to {
                 let leaf = leaf.clone();
                 self.runs.push(Run {

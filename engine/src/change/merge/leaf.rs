@@ -135,7 +135,8 @@ struct LeafMerge<'a> {
     end: Option<Option<Vec<u8>>>,
     /// Base leaves.
     leaves: usize,
-    /// The merge went on past keys of which only the older partitions could be had.
+    /// Other threads had the younger partitions latched. The merge took the changes of some keys
+    /// out of the older ones alone, and went on to later keys.
     left_younger: bool,
     /// A planted bug: what is taken out is not applied.
     loses_all: bool,

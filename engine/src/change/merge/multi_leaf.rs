@@ -56,6 +56,7 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
     let Some(siblings) = crate::btree::Siblings::latch(tree, &mut mtr, at, stretch)? else {
         return Ok(None);
     };
+    debug_assert!(siblings.count() >= 1, "the leaf that owns the key is latched");
     let lo = siblings.lower(&mtr).to_vec();
     let hi = siblings.upper(&mtr).map(<[u8]>::to_vec);
     let limits = Limits {
@@ -82,6 +83,7 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
         true => TakenOut::default(),
         false => batch.take_out(&mut mtr, done, &kept),
     };
+    debug_assert!(kept.len() <= done, "kept keys are among those met");
     mtr.commit();
     #[cfg(test)]
     REDISTRIBUTED.with(|sum| sum.set((sum.get().0 + 1, sum.get().1 + siblings.count() as u64)));

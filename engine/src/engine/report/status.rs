@@ -124,18 +124,19 @@ impl Engine {
     }
 
     fn broken_indexes(&self, out: &mut String) {
-        let mut aside = Vec::new();
+        let mut quarantined = Vec::new();
         for table in self.store.catalog.tables() {
             let broken = table.layout().secondary.iter().filter(|s| s.quarantined);
-            aside.extend(broken.map(|s| format!("{} of table {}", s.index.name, self.store.catalog.shown(&table))));
+            quarantined
+                .extend(broken.map(|s| format!("{} of table {}", s.index.name, self.store.catalog.shown(&table))));
         }
-        let _ = write!(out, "Secondary indexes set aside as broken: {}", aside.len());
-        let _ = match aside.len() {
+        let _ = write!(out, "Quarantined secondary indexes: {}", quarantined.len());
+        let _ = match quarantined.len() {
             0 => writeln!(out),
             count => {
                 let more = if count > NAMED_MAX { ", ..." } else { "" };
-                aside.truncate(NAMED_MAX);
-                writeln!(out, " ({}{more}); REPAIR TABLE rebuilds them", aside.join(", "))
+                quarantined.truncate(NAMED_MAX);
+                writeln!(out, " ({}{more}); REPAIR TABLE rebuilds them", quarantined.join(", "))
             }
         };
     }

@@ -174,16 +174,16 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_quarantined_and_rebuilt() {
         "00000010.slu",
         &format!("page {page}"),
         "REPAIR TABLE",
-        "set aside",
+        "quarantined",
     ] {
         assert!(logged.contains(word), "{word} is missing in: {logged}");
     }
     assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
     assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64));
-    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("index by_group is set aside"));
+    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("index by_group is quarantined"));
     let status = rig.engine.status_text();
     assert!(
-        status.contains("set aside as broken: 1 (by_group of table t)"),
+        status.contains("Quarantined secondary indexes: 1 (by_group of table t)"),
         "{status}"
     );
     others_serve_on(&rig, 2);
@@ -197,7 +197,7 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_quarantined_and_rebuilt() {
     assert!(count(&rig, &rig.table, BY_GROUP).is_err());
     rebuild_by_group(&rig);
     assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(ROWS as u64));
-    assert!(rig.engine.status_text().contains("set aside as broken: 0\n"));
+    assert!(rig.engine.status_text().contains("Quarantined secondary indexes: 0\n"));
     assert!(rig.table.layout().freeing.is_empty(), "the old tree's pages were freed");
     rig.check_table();
 }

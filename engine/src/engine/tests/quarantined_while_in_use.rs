@@ -59,12 +59,12 @@ fn forget_copies(disk: &SimDisk) {
 fn run(rig: &TableFixture, mut losers: LoserRollback) {
     while losers.step(rig.store(), 64).expect("the index is left out") {}
     let status = rig.engine.status_text();
-    assert!(status.contains("set aside as broken: 1"), "{status}");
+    assert!(status.contains("Quarantined secondary indexes: 1"), "{status}");
 }
 fn is_refused<T>(rig: &TableFixture, result: Result<T>) {
     let error = result.map(|_| ()).expect_err("the index is not what it was");
     let text = text(rig.store().name_damage(error));
-    assert!(text.contains("is set aside"), "{text}");
+    assert!(text.contains("is quarantined"), "{text}");
 }
 
 /// The view does not see the rolled back transaction. The mark that it left was looked at again for

@@ -7,6 +7,7 @@ use crate::index::key_shape::{KeyShape, PartImage, PartShape};
 use crate::io::sim::SimDisk;
 use crate::table::*;
 use crate::txn::{Isolation, ThreadWaiter};
+use std::ops::Range;
 use std::sync::Arc;
 
 const ROWS: u32 = 30_000;
@@ -23,6 +24,19 @@ struct Kind {
 /// A permutation of 0..ROWS: neighbours in the primary key are far apart.
 fn mixed(n: u32) -> u32 {
     (n as u64 * 17_389 % ROWS as u64) as u32
+}
+
+fn keeper(engine: &Engine) -> &StatisticsKeeper {
+    engine.store().statistics_keeper()
+}
+
+fn compute(engine: &Engine, table: &Table) {
+    keeper(engine).compute_statistics(table).expect("computed");
+}
+
+/// What is known.
+fn computed(engine: &Engine, table: &Table) -> Arc<TableStatistics> {
+    keeper(engine).statistics(table).expect("read").expect("computed")
 }
 
 const KINDS: [Kind; 7] = [
@@ -96,21 +110,29 @@ fn options() -> StatisticsOptions {
     }
 }
 
+/// Of a table without the first index.
+fn options_before_the_index() -> StatisticsOptions {
+    let mut options = options();
+    options.shapes.remove(1);
+    options
+}
+
 fn open(engine: &Arc<Engine>) -> Arc<Table> {
     let table = engine.store().tables().open_table("s").expect("open");
-    engine
-        .store()
-        .statistics_keeper()
-        .describe_statistics(&table, &options());
+    keeper(engine).describe_statistics(&table, &options());
     table
 }
 
-fn insert(engine: &Arc<Engine>, table: &Table, rows: std::ops::Range<u32>) {
+fn insert(engine: &Arc<Engine>, table: &Table, rows: Range<u32>) {
+    insert_into(engine, table, rows, &KINDS);
+}
+
+fn insert_into(engine: &Arc<Engine>, table: &Table, rows: Range<u32>, kinds: &[Kind]) {
     let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
     engine.start(&mut trx, Isolation::ReadCommitted, 1000);
     for n in rows {
         let pk = n.to_be_bytes();
-        let keys: Vec<Vec<u8>> = KINDS.iter().map(|kind| [&key(kind, n)[..], &pk].concat()).collect();
+        let keys: Vec<Vec<u8>> = kinds.iter().map(|kind| [&key(kind, n)[..], &pk].concat()).collect();
         let entry = |(i, key): (usize, &Vec<u8>)| (i as u32, key.len() as u32 - 4);
         let entries: Vec<Entry<'_>> = keys
             .iter()
@@ -132,17 +154,20 @@ fn insert(engine: &Arc<Engine>, table: &Table, rows: std::ops::Range<u32>) {
     engine.commit(&mut trx, false).expect("commit");
 }
 
-fn empty(engine: &Arc<Engine>) -> Arc<Table> {
+fn spec() -> TableSpec {
     let index = |kind: &Kind| IndexSpec {
         name: kind.name.into(),
         ..IndexSpec::default()
     };
-    let spec = TableSpec {
+    TableSpec {
         pk_fixed_len: 4,
         indexes: KINDS.iter().map(index).collect(),
         ..TableSpec::default()
-    };
-    engine.store().tables().create_table("s", &spec).expect("create");
+    }
+}
+
+fn empty(engine: &Arc<Engine>) -> Arc<Table> {
+    engine.store().tables().create_table("s", &spec()).expect("create");
     open(engine)
 }
 
@@ -153,12 +178,7 @@ fn filled(engine: &Arc<Engine>) -> Arc<Table> {
 }
 
 fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
-    let found = engine
-        .store()
-        .statistics_keeper()
-        .statistics(table)
-        .expect("read")
-        .expect("computed");
+    let found = computed(engine, table);
     assert_eq!(found.rows, ROWS as u64, "{when}");
     for (i, kind) in KINDS.iter().enumerate() {
         let of = &found.indexes[i + 1];
@@ -182,11 +202,7 @@ fn numbers_of_values_are_right_within_a_factor_of_two() {
     let engine = TableFixture::create(SimDisk::new(1)).engine;
     let table = filled(&engine);
     for seed in 0..10 {
-        engine
-            .store()
-            .statistics_keeper()
-            .compute_statistics(&table)
-            .expect("computed");
+        compute(&engine, &table);
         check(&engine, &table, &format!("time {seed}"));
     }
 }
@@ -197,11 +213,7 @@ fn pending_changes_count() {
     let engine = TableFixture::create(SimDisk::new(1)).engine;
     engine.set("change_buffer_test_mode", 3).expect("set");
     let table = filled(&engine);
-    engine
-        .store()
-        .statistics_keeper()
-        .compute_statistics(&table)
-        .expect("computed");
+    compute(&engine, &table);
     check(&engine, &table, "buffered");
     let parts = |table: &Table| {
         for secondary in &table.layout().secondary {
@@ -211,11 +223,7 @@ fn pending_changes_count() {
     let more = KINDS.len();
     parts(&table);
     assert_eq!(table.layout().secondary.len(), more);
-    engine
-        .store()
-        .statistics_keeper()
-        .compute_statistics(&table)
-        .expect("computed");
+    compute(&engine, &table);
     check(&engine, &table, "in a closed partition");
 }
 
@@ -225,24 +233,15 @@ fn statistics_and_row_counts_are_kept_over_a_restart() {
         let disk = SimDisk::new(1);
         let engine = Engine::open(disk.clone(), config()).expect("fresh");
         let table = filled(&engine);
-        engine
-            .store()
-            .statistics_keeper()
-            .compute_statistics(&table)
-            .expect("computed");
-        let updated_s = engine
-            .store()
-            .statistics_keeper()
-            .table_stats(&table)
-            .expect("stats")
-            .update_time_s;
+        compute(&engine, &table);
+        let updated_s = keeper(&engine).table_stats(&table).expect("stats").update_time_s;
         assert!(updated_s > 0);
         drop(table);
         engine.close(how).expect("close");
         drop(engine);
         let engine = Engine::open(disk.clone(), config()).expect("again");
         let table = open(&engine);
-        let stats = engine.store().statistics_keeper().table_stats(&table).expect("stats");
+        let stats = keeper(&engine).table_stats(&table).expect("stats");
         assert_eq!((stats.rows, stats.update_time_s), (ROWS as u64, updated_s));
         check(&engine, &table, "after a restart");
         assert_eq!(table.statistics.version(), 1, "nothing was computed again");
@@ -256,16 +255,14 @@ fn a_small_tables_rows_are_counted_after_a_crash() {
     let disk = SimDisk::new(1);
     let engine = Engine::open(disk.clone(), config()).expect("fresh");
     let table = empty(&engine);
-    let keeper = engine.store().statistics_keeper();
-    keeper.compute_statistics(&table).expect("of an empty table");
+    compute(&engine, &table);
     engine.checkpoint().expect("checkpoint");
     insert(&engine, &table, 0..40);
     drop(table);
     drop(engine);
     let engine = Engine::open(disk.crash(1), config()).expect("again");
     let table = open(&engine);
-    let keeper = engine.store().statistics_keeper();
-    assert_eq!(keeper.table_stats(&table).expect("stats").rows, 40);
+    assert_eq!(keeper(&engine).table_stats(&table).expect("stats").rows, 40);
 }
 
 #[test]
@@ -273,32 +270,21 @@ fn statistics_follow_the_table() {
     let engine = TableFixture::create(SimDisk::new(1)).engine;
     let store = engine.store();
     let table = filled(&engine);
-    store.statistics_keeper().ensure_statistics(&table).expect("computed");
+    keeper(&engine).ensure_statistics(&table).expect("computed");
     let version = table.statistics.version();
     insert(&engine, &table, ROWS..ROWS + 100);
-    store
-        .statistics_keeper()
-        .ensure_statistics(&table)
-        .expect("nothing to do");
+    keeper(&engine).ensure_statistics(&table).expect("nothing to do");
     assert_eq!(table.statistics.version(), version, "a few changes");
     insert(&engine, &table, ROWS + 100..2 * ROWS + 100);
-    store.statistics_keeper().ensure_statistics(&table).expect("computed");
+    keeper(&engine).ensure_statistics(&table).expect("computed");
     assert!(table.statistics.version() > version, "as many changes as rows");
     store.tables().truncate_table("s").expect("truncate");
-    assert!(store.statistics_keeper().statistics(&table).expect("read").is_none());
-    store.statistics_keeper().ensure_statistics(&table).expect("computed");
-    assert_eq!(
-        store
-            .statistics_keeper()
-            .statistics(&table)
-            .expect("read")
-            .expect("computed")
-            .rows,
-        0
-    );
+    assert!(keeper(&engine).statistics(&table).expect("read").is_none());
+    keeper(&engine).ensure_statistics(&table).expect("computed");
+    assert_eq!(computed(&engine, &table).rows, 0);
     store.tables().drop_table("s").expect("drop");
     assert_eq!(
-        store.statistics_keeper().tables_with_stored_statistics().expect("read"),
+        keeper(&engine).tables_with_stored_statistics().expect("read"),
         Vec::<u32>::new()
     );
 }
@@ -315,55 +301,126 @@ fn a_tables_own_options_are_obeyed() {
         sample_pages: 2,
         ..options()
     };
-    engine.store().statistics_keeper().describe_statistics(&table, &own);
-    engine
-        .store()
-        .statistics_keeper()
-        .compute_statistics(&table)
-        .expect("computed");
+    keeper(&engine).describe_statistics(&table, &own);
+    compute(&engine, &table);
     let read = |table: &Table| {
-        let found = engine
-            .store()
-            .statistics_keeper()
-            .statistics(table)
-            .expect("read")
-            .expect("computed");
+        let found = computed(&engine, table);
         found.indexes[1].pages_read
     };
     let few = read(&table);
-    engine
-        .store()
-        .statistics_keeper()
-        .describe_statistics(&table, &options());
-    engine.store().statistics_keeper().describe_statistics(&table, &own);
+    keeper(&engine).describe_statistics(&table, &options());
+    keeper(&engine).describe_statistics(&table, &own);
     let version = table.statistics.version();
     insert(&engine, &table, ROWS..3 * ROWS);
-    engine
-        .store()
-        .statistics_keeper()
-        .ensure_statistics(&table)
-        .expect("left alone");
-    while engine.store().statistics_keeper().statistics_step().expect("step") {}
+    keeper(&engine).ensure_statistics(&table).expect("left alone");
+    while keeper(&engine).statistics_step().expect("step") {}
     assert_eq!(table.statistics.version(), version, "STATS_AUTO_RECALC=0");
     assert_eq!(
-        engine
-            .store()
-            .statistics_keeper()
-            .tables_with_stored_statistics()
-            .expect("read"),
+        keeper(&engine).tables_with_stored_statistics().expect("read"),
         Vec::<u32>::new()
     );
     let more = StatisticsOptions {
         sample_pages: 100_000,
         ..own
     };
-    engine.store().statistics_keeper().describe_statistics(&table, &more);
-    engine
-        .store()
-        .statistics_keeper()
-        .compute_statistics(&table)
-        .expect("computed");
+    keeper(&engine).describe_statistics(&table, &more);
+    compute(&engine, &table);
     assert!(read(&table) > few, "{} pages with all, {few} with two", read(&table));
+}
+
+/// ALTER TABLE that drops the first index, or builds it anew in place from the rows of `insert`.
+fn alter(engine: &Arc<Engine>, table: &Arc<Table>, rows: Option<u32>) {
+    let indexes = engine.store().indexes();
+    let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+    engine.start(&mut trx, Isolation::ReadCommitted, 1000);
+    let build = rows.map(|rows| {
+        let mut build = indexes.begin_build(table, &spec().indexes[0]).expect("begun");
+        for n in 0..rows {
+            let key = [&key(&KINDS[0], n)[..], &n.to_be_bytes()].concat();
+            build.add(&key, key.len() - 4, false, &[]).expect("added");
+        }
+        build.finish(&trx).expect("built");
+        build
+    });
+    let change = IndexChange {
+        table,
+        drop: if rows.is_none() { vec![KINDS[0].name] } else { vec![] },
+        rename: vec![],
+        add: build.iter().collect(),
+        order: KINDS[rows.is_none() as usize..].iter().map(|kind| kind.name).collect(),
+        change_buffering: None,
+        schema: &[],
+        keys: Default::default(),
+    };
+    indexes.alter_indexes(&[change]).expect("published");
+    engine.commit(&mut trx, false).expect("commit");
+}
+
+/// An index that was built in place had no statistics before the next recalculation.
+#[test]
+fn a_new_index_has_statistics_at_the_next_question_and_others_keep_theirs() {
+    let disk = SimDisk::new(1);
+    let engine = Engine::open(disk.clone(), config()).expect("fresh");
+    let table = filled(&engine);
+    alter(&engine, &table, None);
+    keeper(&engine).describe_statistics(&table, &options_before_the_index());
+    compute(&engine, &table);
+    let before = computed(&engine, &table);
+    insert_into(&engine, &table, ROWS..ROWS + 500, &KINDS[1..]);
+    alter(&engine, &table, Some(ROWS + 500));
+    let version = table.statistics.version();
+    keeper(&engine).ensure_statistics(&table).expect("of no use yet");
+    assert_eq!(
+        table.statistics.version(),
+        version,
+        "how long its parts are is not known"
+    );
+    compute(&engine, &table);
+    assert_eq!(
+        computed(&engine, &table).indexes.len(),
+        KINDS.len(),
+        "all but the new one"
+    );
+
+    keeper(&engine).describe_statistics(
+        &table,
+        &StatisticsOptions {
+            auto_recalc: Some(false),
+            ..options()
+        },
+    );
+    let others = computed(&engine, &table).indexes[1..].to_vec();
+    insert(&engine, &table, ROWS + 500..ROWS + 700);
+    keeper(&engine).ensure_statistics(&table).expect("computed");
+    let found = computed(&engine, &table);
+    let new = found
+        .of(table.layout().secondary[0].index.id)
+        .expect("of the new index");
+    assert!(is_near(new.distinct[0], KINDS[0].distinct[0]), "{new:?}");
+    assert_eq!(new.rows, ROWS as u64 + 700);
+    assert_eq!(found.indexes[2..], others[..], "the others have theirs");
+    assert_eq!((before.rows, found.rows), (ROWS as u64, ROWS as u64 + 500));
+    let version = table.statistics.version();
+    keeper(&engine).ensure_statistics(&table).expect("nothing to do");
+    assert_eq!(table.statistics.version(), version, "once");
+
+    drop(table);
+    engine.close(Close::Fast).expect("close");
+    drop(engine);
+    let engine = Engine::open(disk, config()).expect("again");
+    let table = open(&engine);
+    assert_eq!(computed(&engine, &table).indexes, found.indexes, "after a restart");
+}
+
+/// TRUNCATE gives the indexes new numbers, and an open table is not described again.
+#[test]
+fn the_parts_of_keys_are_known_after_truncate() {
+    let engine = TableFixture::create(SimDisk::new(1)).engine;
+    let table = empty(&engine);
+    engine.store().tables().truncate_table("s").expect("truncate");
+    insert(&engine, &table, 0..ROWS);
+    compute(&engine, &table);
+    check(&engine, &table, "after TRUNCATE");
 }
 
 /// The rows of the table with a wide index, and how many values it has.
@@ -392,7 +449,7 @@ fn open_wide(engine: &Arc<Engine>) -> Arc<Table> {
         shapes: vec![shape(&[4]), shape(&[WIDE_PAD as u32, 4])],
         ..StatisticsOptions::default()
     };
-    engine.store().statistics_keeper().describe_statistics(&table, &options);
+    keeper(engine).describe_statistics(&table, &options);
     table
 }
 
@@ -435,12 +492,7 @@ fn is_near(estimated: u64, truth: u64) -> bool {
 }
 
 fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
-    let found = engine
-        .store()
-        .statistics_keeper()
-        .statistics(table)
-        .expect("read")
-        .expect("computed");
+    let found = computed(engine, table);
     let of = &found.indexes[1];
     assert_eq!(found.rows, WIDE_ROWS as u64, "{when}");
     assert_eq!(of.distinct[0], 1, "{when}: what all keys begin with");
@@ -464,9 +516,7 @@ fn check_wide(engine: &Arc<Engine>, table: &Table, when: &str) {
     assert!(of.pages_read < of.leaf_pages, "{when}: a part was read, {of:?}");
     for (from, to) in [(0, 1), (70, 80), (0, WIDE_VALUES / 2), (149, 150)] {
         let (lo, hi) = (wide_key(from), wide_key(to));
-        let estimated = engine
-            .store()
-            .statistics_keeper()
+        let estimated = keeper(engine)
             .records_in_range(table, 1, Some(&lo), Some(&hi))
             .expect("range");
         let truth = ((to - from) * WIDE_ROWS / WIDE_VALUES) as u64;
@@ -490,11 +540,7 @@ fn a_wide_index_has_the_statistics_of_any_other() {
     .expect("fresh");
     let table = fill_wide(&engine);
     for time in 0..10 {
-        engine
-            .store()
-            .statistics_keeper()
-            .compute_statistics(&table)
-            .expect("computed");
+        compute(&engine, &table);
         check_wide(&engine, &table, &format!("time {time}"));
     }
     drop(table);

@@ -133,7 +133,7 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     let (mut from, mut rows) = (ROWS, ROWS as u64);
-    while said(&logged, "set aside").is_empty() {
+    while said(&logged, "quarantined").is_empty() {
         rows += insert_between(&rig, from..from + 2000, &lower, &upper);
         from += 2000;
         disk.advance_us(11_000_000);
@@ -149,7 +149,7 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
     rig.store().merge_scheduler().drain_changes().expect("drain");
     let report = rig.store().merge_scheduler().change_report();
     assert_eq!((report.entries, report.bytes), (0, 0), "what waited is forgotten");
-    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("set aside"));
+    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("quarantined"));
     // The table is written and read without it, and it comes back.
     insert(&rig, from..from + 100);
     assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(rows + 100));
@@ -174,7 +174,7 @@ fn what_cannot_be_counted_does_not_fill_the_buffer() {
     rig.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     let mut from = ROWS + 3000;
-    while said(&logged, "set aside").is_empty() {
+    while said(&logged, "quarantined").is_empty() {
         insert(&rig, from..from + 200);
         from += 200;
         disk.advance_us(11_000_000);
@@ -221,7 +221,7 @@ fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
         "little was counted"
     );
     assert_eq!(
-        said(&logged, "set aside").len(),
+        said(&logged, "quarantined").len(),
         1,
         "{:?}",
         rig.store().merge_scheduler().change_report()

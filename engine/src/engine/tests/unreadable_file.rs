@@ -369,7 +369,7 @@ fn an_index_that_cannot_be_read_for_long_is_quarantined() {
         let mut trx = half_done(&rig);
         disk.set_bad(Some((&file_name(FIRST_TABLE_FILE), at)));
         assert!(matches!(rig.engine.rollback(&mut trx), Err(Error::Io(_))));
-        let is_aside = || rig.table.layout().secondary[0].quarantined;
+        let is_quarantined = || rig.table.layout().secondary[0].quarantined;
         let mut tries = 0;
         while rig.store().rollbacks().rollbacks_waiting() > 0 {
             let _ = rig.store().rollbacks().retry_rollback(64).expect("the engine goes on");
@@ -380,10 +380,10 @@ fn an_index_that_cannot_be_read_for_long_is_quarantined() {
             }
             disk.advance_us(SECOND_US);
         }
-        assert_eq!(is_aside(), !passes);
+        assert_eq!(is_quarantined(), !passes);
         let said = logged.lock().join("\n");
         assert_eq!(
-            said.matches("REPAIR TABLE rebuilds the index; the index is set aside")
+            said.matches("REPAIR TABLE rebuilds the index; the index is quarantined")
                 .count(),
             !passes as usize,
             "{said}"

@@ -86,6 +86,7 @@ impl Batch {
     /// The entries pushed from here on come from this leaf.
     #[inline]
     pub(super) fn begin_leaf(&mut self, page: PageNo, version: Lsn) {
+        debug_assert!(self.leaves.len() < u16::MAX as usize, "has_room was asked");
         self.leaves.push((page, version));
     }
     /// `slot` None: a change of the entry is pending.
@@ -98,11 +99,17 @@ impl Batch {
     /// Key and value in one piece.
     #[inline]
     pub(super) fn push_whole(&mut self, (bytes, key_len): (&[u8], usize), slot: usize) {
+        debug_assert!(slot < NO_SLOT as usize, "a node has fewer slots");
         self.note(key_len, bytes.len() - key_len, slot as u16);
         self.bytes.extend_from_slice(bytes);
     }
     #[inline]
     fn note(&mut self, key_len: usize, value_len: usize, slot: u16) {
+        debug_assert!(!self.leaves.is_empty(), "an entry comes from a leaf");
+        debug_assert!(
+            key_len <= u16::MAX as usize && value_len <= u16::MAX as usize,
+            "an entry fits a node"
+        );
         self.entries.push(Copied {
             at: self.bytes.len() as u32,
             key_len: key_len as u16,

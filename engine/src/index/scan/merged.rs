@@ -35,6 +35,13 @@ impl Merge {
     }
     /// The part of a leaf that ends at `key` is done.
     fn cut_at(&mut self, key: &[u8], direction: Direction) {
+        debug_assert!(
+            match direction {
+                Forward => key >= &self.from[..],
+                Backward => self.to.as_ref().is_none_or(|to| key <= &to[..]),
+            },
+            "the near end of the range moves towards the far one"
+        );
         match direction {
             Forward => set(&mut self.from, key),
             Backward => set(self.to.get_or_insert_with(Vec::new), key),
@@ -105,6 +112,8 @@ impl MergedWay<'_> {
         let delta = self.trees.delta.as_deref().expect("changes are pending in it");
         let mut leaf = self.first_leaf(pool, direction)?;
         loop {
+            debug_assert!(self.merge.is_owned_by(&leaf, direction), "the leaf owns the near end");
+            debug_assert!(fill.has_room(), "a full batch ends the fill");
             let merge = &mut *self.merge;
             let run = Run {
                 lo: &merge.from,

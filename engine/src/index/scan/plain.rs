@@ -91,6 +91,10 @@ impl PlainWay<'_> {
         fill.batch.begin_leaf(leaf.page_no(), leaf.version());
         let mut slot = leaf.slot();
         let (bound, range_ends) = self.bound_in(leaf, direction);
+        debug_assert!(
+            slot <= leaf.len() && bound <= leaf.len(),
+            "borders of this leaf's entries"
+        );
         match direction {
             Forward => {
                 while slot < bound && fill.has_room() {
@@ -157,6 +161,7 @@ impl PlainWay<'_> {
 
 /// `Tree::seek` stands on an entry. Going backward the border lies above it.
 fn start_in(mut leaf: LeafRead<'_>, direction: Direction) -> LeafRead<'_> {
+    debug_assert!(leaf.slot() < leaf.len(), "a seek stands on an entry");
     if direction == Backward {
         leaf.set_slot(leaf.slot() + 1);
     }

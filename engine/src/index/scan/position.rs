@@ -77,6 +77,15 @@ impl Position {
         let reported = false;
         self.at = At::End { direction, reported };
     }
+    /// The batch is in order, and its keys lie in [lo, hi). For asserts.
+    pub fn may_give(&self, batch: &Batch, direction: Direction) -> bool {
+        let in_order = |i: usize| match direction {
+            Direction::Forward => batch.key(i - 1) < batch.key(i),
+            Direction::Backward => batch.key(i - 1) > batch.key(i),
+        };
+        let is_inside = |key: &[u8]| key >= &self.lo[..] && self.hi.as_ref().is_none_or(|hi| key < &hi[..]);
+        (0..batch.len()).all(|i| is_inside(batch.key(i)) && (i == 0 || in_order(i)))
+    }
     pub fn keep_last(&mut self, batch: &Batch) {
         if !batch.is_empty() {
             set(&mut self.last, batch.key(batch.len() - 1));
@@ -99,6 +108,8 @@ impl Position {
     }
     /// The pool was asked for `asked` leaves.
     pub fn asked_ahead(&mut self, asked: usize) {
+        debug_assert!(asked <= READ_AHEAD_MAX, "as many as one call asks for");
+        debug_assert!(self.ahead.crossed >= self.ahead.due_at, "a read-ahead was due");
         self.ahead.leaves = (self.ahead.leaves * 2).min(READ_AHEAD_MAX);
         self.ahead.due_at = self.ahead.crossed + (asked as u32 / 2).max(1);
     }

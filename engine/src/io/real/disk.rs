@@ -37,9 +37,22 @@ pub struct RealDisk {
 impl RealDisk {
     /// Opens the directory, making it if needed. `Error::InUse` if another process has it open.
     pub fn open(dir: impl AsRef<Path>) -> Result<Arc<RealDisk>> {
+        let dir = dir.as_ref();
+        check_name(dir)?;
+        std::fs::create_dir_all(dir).map_err(|e| io_error("create directory", &dir.display().to_string(), None, e))?;
+        RealDisk::open_existing(dir)
+    }
+    /// Opens a directory that exists. `Error::Invalid` if there is none, `Error::InUse` if another
+    /// process has it open.
+    pub fn open_existing(dir: impl AsRef<Path>) -> Result<Arc<RealDisk>> {
         let dir = dir.as_ref().to_path_buf();
+        check_name(&dir)?;
         let name = dir.display().to_string();
-        std::fs::create_dir_all(&dir).map_err(|e| io_error("create directory", &name, None, e))?;
+        if matches!(dir.metadata(), Err(e) if e.kind() == ErrorKind::NotFound) {
+            return Err(Error::Invalid(format!(
+                "the directory {name} does not exist; make it and give it to the server's user, or correct sluice_directory"
+            )));
+        }
         let handle = std::fs::File::open(&dir).map_err(|e| io_error("open directory", &name, None, e))?;
         let lock = lock_directory(&dir, &handle)?;
         Ok(Arc::new(RealDisk {
@@ -65,6 +78,16 @@ impl RealDisk {
     fn sync_names(&self) -> Result<()> {
         let done = retry(|| self.handle.sync_all());
         done.map_err(|e| sync_error("sync directory", &self.dir.display().to_string(), e))
+    }
+}
+
+/// Refuses what is no directory's name.
+fn check_name(dir: &Path) -> Result<()> {
+    let refused = |why: &str| Err(Error::Invalid(format!("{why}; correct sluice_directory, or remove it")));
+    match dir.metadata() {
+        _ if dir.as_os_str().is_empty() => refused("the directory has no name"),
+        Ok(found) if !found.is_dir() => refused(&format!("{} is no directory", dir.display())),
+        _ => Ok(()),
     }
 }
 

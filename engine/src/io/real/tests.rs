@@ -6,7 +6,7 @@ use super::file::RealFile;
 use super::RealDisk;
 use crate::base::Error;
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, ReadOp, WriteOp};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// A directory of its own for each test, removed at the end.
 struct TempDir(PathBuf);
@@ -35,6 +35,37 @@ fn a_directory_is_opened_once() {
     assert!(is_refused());
     drop(first);
     RealDisk::open(&dir.0).unwrap();
+}
+
+/// A mistyped name began an empty engine.
+#[test]
+fn a_directory_that_must_exist_is_not_made() {
+    let dir = TempDir::new("existing");
+    let inside = dir.0.join("inside");
+    let refusal = |path: &Path| match RealDisk::open_existing(path) {
+        Err(Error::Invalid(text)) => text,
+        other => panic!("{:?}", other.err()),
+    };
+    for path in [&dir.0, &inside] {
+        let text = refusal(path);
+        assert!(
+            text.contains(&format!("{} does not exist; make it", path.display())),
+            "{text}"
+        );
+        assert!(!dir.0.exists());
+    }
+    std::fs::create_dir(&dir.0).unwrap();
+    RealDisk::open_existing(&dir.0).unwrap();
+    RealDisk::open(inside.join("far")).unwrap();
+    let file = inside.join("file");
+    std::fs::write(&file, "").unwrap();
+    for (path, why) in [
+        (file.as_path(), "is no directory; correct"),
+        (Path::new(""), "has no name"),
+    ] {
+        assert!(refusal(path).contains(why), "{}", refusal(path));
+        assert!(matches!(RealDisk::open(path), Err(Error::Invalid(text)) if text.contains(why)));
+    }
 }
 
 #[test]

@@ -162,6 +162,7 @@ impl Reader {
         let Some(mut page) = self.store().publish(page, id, file.logged) else {
             return Ok(None);
         };
+        debug_assert_eq!(page.key(), id.as_u64(), "published under the page's number");
         page.frame().set_refs(0);
         if fill == Fill::Read {
             self.counters().buffer_pool_reads.inc();

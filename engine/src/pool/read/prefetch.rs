@@ -106,6 +106,7 @@ impl PrefetchQueue {
             wanted.pages.push_back(*id);
             added = true;
         }
+        debug_assert!(wanted.pages.len() <= QUEUE_MAX, "the queue is bounded");
         drop(wanted);
         if added {
             self.wake.notify_one();
@@ -165,6 +166,7 @@ impl Reader {
             })
             .collect();
         let results = self.disk().read_many(&mut ops);
+        assert_eq!(results.len(), loading.len(), "each read has a result");
         for (page, result) in loading.into_iter().zip(results) {
             self.end_read_ahead(page, result);
         }

@@ -44,6 +44,7 @@ impl Slots {
     pub fn with<R>(&self, poison: &dyn Fn(), batch: impl FnOnce(usize, &mut [u8]) -> R) -> R {
         let mut slot = self.take();
         let number = slot.number;
+        debug_assert!(number < SLOTS, "a place in the doublewrite file");
         let mut buffer = slot
             .buffer
             .take()
@@ -77,7 +78,13 @@ impl Drop for SlotInUse<'_> {
             (self.poison)();
         }
         if let Some(slot) = self.slot.take() {
-            self.slots.free.lock().push(slot);
+            let mut free = self.slots.free.lock();
+            debug_assert!(
+                free.iter().all(|other| other.number != slot.number),
+                "a slot is given back once"
+            );
+            free.push(slot);
+            drop(free);
             self.slots.freed.notify_one();
         }
     }

@@ -12,6 +12,7 @@ use crate::table::catalog::foreign_rename::followers_of_columns;
 use crate::table::catalog::key_part::KeyPart;
 use crate::table::catalog::layout::{Layout, Secondary};
 use crate::table::catalog::table::Table;
+use crate::table::statistics::state::PageCounts;
 use std::sync::Arc;
 
 /// What one ALTER TABLE changes about the indexes of a table.
@@ -86,6 +87,8 @@ impl IndexBuilder {
         for change in changes {
             let added = |id: &u32| change.add.iter().any(|b| b.index().id == *id);
             change.table.building.lock().retain(|id| !added(id));
+            // The counts are by ordinal: those of a dropped index must not become another's.
+            *change.table.page_counts.lock() = PageCounts::default();
         }
         std::mem::drop(ddl);
         changes

@@ -78,6 +78,10 @@ impl Sorter {
             self.spill()?;
         }
         self.total += (key.len() + value.len()) as u64;
+        debug_assert!(
+            key.len() <= u32::MAX as usize && value.len() <= u32::MAX as usize,
+            "lengths of a slot"
+        );
         self.slots.push(Slot {
             head: head_of(key),
             at: self.bytes.len(),
@@ -107,6 +111,7 @@ impl Sorter {
         Ok(Writer::new(place))
     }
     fn keep_run(&mut self, run: Run) {
+        debug_assert!(run.len > 0, "a run has entries");
         self.behind = Some(run.behind());
         self.runs.push(run);
     }
@@ -131,7 +136,9 @@ impl Sorter {
     /// Bytes to read of each of so many runs at once.
     fn chunk(&self, runs: usize) -> usize {
         let share = self.budget / runs.max(1);
-        share.clamp(CHUNK_MIN, CHUNK) / IO_ALIGN * IO_ALIGN
+        let chunk = share.clamp(CHUNK_MIN, CHUNK) / IO_ALIGN * IO_ALIGN;
+        debug_assert!(chunk >= CHUNK_MIN, "CHUNK_MIN is aligned");
+        chunk
     }
 
     /// Merges runs into longer ones, until one merge takes all that are left. `poll` is asked now
@@ -143,6 +150,10 @@ impl Sorter {
             // and the least is written again.
             let surplus = self.runs.len() - runs_max;
             let n = (surplus - 1) % (runs_max - 1) + 2;
+            debug_assert!(
+                (2..=runs_max).contains(&n),
+                "a merge takes two runs at least, and no more than it can"
+            );
             self.runs.sort_by_key(|run| run.len);
             let shortest: Vec<Run> = self.runs.drain(..n).collect();
             let chunk = self.chunk(n);
@@ -202,6 +213,7 @@ fn merge_sources(mut sources: Vec<Source<'_>>, each: EachEntry<'_>) -> Result<()
         each(key, value, note)?;
         if source.advance()? {
             let (next, ..) = source.entry();
+            debug_assert!(next >= &key[..], "a source is sorted");
             *head = head_of(next);
             key.clear();
             key.extend_from_slice(next);

@@ -86,6 +86,7 @@ pub struct Writer {
 
 impl Writer {
     pub fn new((file, at): RunPlace) -> Writer {
+        debug_assert_eq!(at % IO_ALIGN as u64, 0, "a run begins with a block");
         Writer {
             run: Run { file, at, len: 0 },
             out: Vec::with_capacity(CHUNK + (64 << 10)),
@@ -96,6 +97,7 @@ impl Writer {
     }
     /// In key order.
     pub fn push(&mut self, key: &[u8], value: &[u8], note: u64) -> Result<()> {
+        debug_assert!(key >= &self.key[..], "a run is written in key order");
         let shared = common_prefix(&self.key, key);
         push_varint(&mut self.out, shared as u64);
         push_bytes(&mut self.out, &key[shared..]);
@@ -109,6 +111,11 @@ impl Writer {
         }
     }
     fn write(&mut self, n: usize) -> Result<()> {
+        debug_assert_eq!(
+            self.run.len % IO_ALIGN as u64,
+            0,
+            "only the last write is not whole blocks"
+        );
         let run = &mut self.run;
         run.file.file.write_at(&self.out[..n], run.at + run.len)?;
         run.len += n as u64;
@@ -184,6 +191,10 @@ fn piece_in(key: &[u8], value: &[u8]) -> Option<(usize, usize, usize)> {
         .take_while(|(a, b)| a == b)
         .count();
     let right = common_prefix(&value[middle..], &key[found..]);
+    debug_assert!(
+        right >= 8 && left <= middle.min(found),
+        "the anchor is a part of the piece"
+    );
     Some((middle - left, found - left, left + right))
 }
 

@@ -186,11 +186,17 @@ impl Tables {
                 return Err(e);
             }
             let id = new.id;
+            debug_assert_eq!(
+                old.secondary.len(),
+                new.secondary.len(),
+                "an incarnation has the same indexes"
+            );
+            let indexes: Vec<_> = old.index_ids().zip(new.index_ids()).collect();
             self.discard_pending(&old.secondary);
             table.publish(new);
             self.catalog.renumbered(&table, old.id, id);
             bind(&self.catalog, &[name]);
-            table.statistics.truncated();
+            table.statistics.truncated(&indexes);
             table.autoinc.store(0, Ordering::Relaxed);
             table.autoinc_saved.store(0, Ordering::Relaxed);
             table.next_row_id.store(1, Ordering::Relaxed);
@@ -227,6 +233,7 @@ impl Tables {
         let mut trx: Trx = self.trx_sys.new_trx(Arc::new(ThreadWaiter::new()), 0);
         self.trx_sys.start(&mut trx, Isolation::ReadCommitted, 0);
         let id = self.trx_sys.ensure_id(&mut trx)?;
+        debug_assert_ne!(id, 0, "every view is younger than 0");
         let result = body(id);
         self.trx_sys.commit(&mut trx);
         result
@@ -244,6 +251,10 @@ impl Tables {
         if layout.temporary {
             return Ok(());
         }
+        debug_assert!(
+            grown.iter().all(|of| !of.temporary),
+            "a temporary table is in no catalog"
+        );
         self.catalog.make_room(&self.pool, grown)?;
         let mut mtr = self.pool.begin();
         if let Err(e) = change(&mut mtr) {
@@ -265,6 +276,7 @@ impl Tables {
             .catalog
             .take_numbers(ddl, &mut mtr, spec.indexes.len() as u32 + 1)?;
         mtr.commit();
+        debug_assert!(self.catalog.by_id(id).is_none(), "I10: a number is never given twice");
         space::create_file(&self.pool, id, spec.temporary)?;
         let made = self.new_trees(id, index, spec);
         let (clustered, secondary) = match made {

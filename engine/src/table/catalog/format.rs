@@ -97,6 +97,8 @@ pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
 
 fn encode_definition(layout: &Layout) -> Vec<u8> {
     let buffering = layout.change_buffering.map_or(0, |b| b.number() as u8 + 1);
+    debug_assert!(buffering <= BUFFERING_BITS, "the format has three bits for it");
+    debug_assert!(!layout.temporary, "a temporary table is in no catalog");
     let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
     let has_parts = layout.has_parts() || !layout.foreign.is_empty();
     let mut out = vec![

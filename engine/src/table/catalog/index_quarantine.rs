@@ -11,7 +11,10 @@ use std::sync::Arc;
 
 /// The error of a statement that needs a quarantined index.
 pub(in crate::table) fn quarantined_error(table: FileId, index: &Index) -> Error {
-    let what = format!("index {} is set aside, because a page of it cannot be read", index.name);
+    let what = format!(
+        "index {} is quarantined, because a page of it cannot be read",
+        index.name
+    );
     Error::corrupt(what).in_index(table, index.id)
 }
 
@@ -54,7 +57,7 @@ impl Tables {
                 .iter()
                 .for_each(|delta| self.discard_delta(delta));
         }
-        self.log.error(&format!("{named}; the index is set aside until then"));
+        self.log.error(&format!("{named}; the index is quarantined until then"));
         Ok(())
     }
 }

@@ -98,6 +98,10 @@ impl Layout {
     pub fn secondary_by_id(&self, id: IndexId) -> Option<&Secondary> {
         self.secondary.iter().find(|s| s.index.id == id)
     }
+    /// Numbers of all indexes, clustered first.
+    pub(in crate::table) fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
+        std::iter::once(self.clustered.id).chain(self.secondary.iter().map(|s| s.index.id))
+    }
     /// 0 = clustered, i + 1 = secondary i.
     pub fn index(&self, ordinal: u32) -> Option<&Index> {
         match ordinal {

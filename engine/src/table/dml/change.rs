@@ -63,9 +63,9 @@ impl<'a> RowChange<'a> {
     }
 }
 
-/// Raw parts of entries that this transaction left marked earlier, one per entry (see
-/// `Touch::raw`).
-pub(in crate::table) type Raws = Vec<Option<Vec<u8>>>;
+/// For each entry of a change, in order: its raw part before the change, as the undo record takes
+/// it (`Touch::raw`). None: a rollback does not need it.
+pub(in crate::table) type RawParts = Vec<Option<Vec<u8>>>;
 
 /// What one try to write a version brings to the clustered leaf.
 #[derive(Clone, Copy)]
@@ -73,7 +73,8 @@ pub(in crate::table) struct Attempt<'a> {
     pub intent: Intent,
     /// The leaf where the transaction has just seen the row.
     pub leaf: Option<PageNo>,
-    pub raws: Option<&'a Raws>,
+    /// None: not read yet.
+    pub raw_parts: Option<&'a RawParts>,
 }
 
 /// The obstacle to writing a clustered entry; nothing was changed.
@@ -82,9 +83,9 @@ pub(in crate::table) enum Obstacle {
     Row,
     /// No room in the leaf.
     Room,
-    /// The raw parts of entries are needed first; the version before, which is locked, has this
-    /// header.
-    Raws(RowHeader),
+    /// The raw parts of the entries must be read first, without the leaf's latch. The header is
+    /// that of the version before the change. The transaction holds that row's lock.
+    RawParts(RowHeader),
     /// A range lock of another transaction.
     Range,
 }
@@ -170,6 +171,30 @@ impl RowWriter {
             }
             Locked::Gone(None) => Err(Error::NotFound),
         }
+    }
+
+    /// X-latches the leaf of the row that is changed, and reads the header of its newest version.
+    /// None: no row is left, or its maker is active. `Conflict`: the row changed since the
+    /// snapshot.
+    pub(in crate::table) fn latch_current(
+        &self,
+        trx: &Trx,
+        change: &RowChange<'_>,
+        intent: Intent,
+        leaf: Option<PageNo>,
+    ) -> Result<Option<(Mtr<'_>, LeafWrite, RowHeader)>> {
+        let mut mtr = self.pool.begin();
+        let tree = &change.layout.clustered.tree;
+        let at = tree.leaf_for_write(&mut mtr, change.pk, intent, leaf)?;
+        if !at.found {
+            return Ok(None);
+        }
+        let header = RowHeader::read(at.value(&mtr));
+        if header.marked() || self.locks.made_by_other_active(trx, &header) {
+            return Ok(None);
+        }
+        check_conflict(trx, header.trx)?;
+        Ok(Some((mtr, at, header)))
     }
 
     /// Ends the Mtr of a row change: undo record, new version, AUTO_INCREMENT. Room was checked, or

@@ -6,12 +6,11 @@ use crate::base::Result;
 use crate::btree::Intent;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::table::catalog::table::Table;
-use crate::table::dml::change::{Hold, Obstacle, RowChange, RowWriter};
+use crate::table::dml::change::{Hold, RowChange, RowWriter};
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::row::entry::check_key;
 use crate::table::row::new_row::Entry;
 use crate::table::row::scratch::{self, Scratch};
-use crate::table::row::snapshot::check_conflict;
 use crate::table::row::undo_record::{self, Touch};
 use crate::txn::{LockMode, Trx};
 
@@ -39,8 +38,7 @@ impl RowWriter {
         }
         let hold = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {
-            while let Some(obstacle) = self.try_mark_row(trx, &change, entries, hold, s)? {
-                assert!(matches!(obstacle, Obstacle::Row), "a mark needs no room");
+            while !self.try_mark_row(trx, &change, entries, hold, s)? {
                 self.lock_again(trx, &change, hold.granted)?;
             }
             table.statistics.counts.deleted(1);
@@ -51,6 +49,7 @@ impl RowWriter {
         })
     }
 
+    /// One Mtr: the undo record and the mark. False: there is no row whose lock is held.
     fn try_mark_row(
         &self,
         trx: &mut Trx,
@@ -58,19 +57,12 @@ impl RowWriter {
         entries: &[Entry<'_>],
         hold: Hold,
         s: &mut Scratch,
-    ) -> Result<Option<Obstacle>> {
+    ) -> Result<bool> {
         let (layout, pk) = (change.layout, change.pk);
-        let tree = &layout.clustered.tree;
-        let mut mtr = self.pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, hold.leaf)?;
-        if !at.found {
-            return Ok(Some(Obstacle::Row));
-        }
-        let old = RowHeader::read(at.value(&mtr));
-        if old.marked() || self.locks.made_by_other_active(trx, &old) {
-            return Ok(Some(Obstacle::Row));
-        }
-        check_conflict(trx, old.trx)?;
+        // A mark needs no room.
+        let Some((mut mtr, at, old)) = self.latch_current(trx, change, Intent::Leaf, hold.leaf)? else {
+            return Ok(false);
+        };
         undo_record::begin_delete(&mut s.undo, layout.id, pk, at.value(&mtr), entries.len());
         for e in entries {
             let touch = Touch {
@@ -92,6 +84,6 @@ impl RowWriter {
         at.patch_value(&mut mtr, 0, &header);
         trx.note_lsn(mtr.commit());
         change.table.touch(pk);
-        Ok(None)
+        Ok(true)
     }
 }

@@ -8,7 +8,7 @@ use crate::btree::Intent;
 use crate::index::RowHeader;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
-use crate::table::dml::change::{duplicate_mode, Attempt, Obstacle, Raws, RowChange, RowWriter};
+use crate::table::dml::change::{duplicate_mode, Attempt, Obstacle, RawParts, RowChange, RowWriter};
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::dml::references::References;
 use crate::table::row::entry::{check_key, check_key_len, secondary, EntryKey, NewEntry};
@@ -91,18 +91,18 @@ impl RowWriter {
     fn place_row(&self, trx: &mut Trx, change: &RowChange<'_>, new: &NewRow<'_>, s: &mut Scratch) -> Result<()> {
         let (layout, pk) = (change.layout, change.pk);
         let mut intent = Intent::Leaf;
-        let mut raws: Option<Raws> = None;
+        let mut raw_parts: Option<RawParts> = None;
         loop {
             let attempt = Attempt {
                 intent,
                 leaf: None,
-                raws: raws.as_ref(),
+                raw_parts: raw_parts.as_ref(),
             };
             match self.try_place_row(trx, change, new, &attempt, s)? {
                 None => break,
                 Some(Obstacle::Row) => self.meet_row(trx, change)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::Raws(own)) => raws = Some(self.raws_left(trx, layout, new, own)?),
+                Some(Obstacle::RawParts(own)) => raw_parts = Some(self.raw_parts_left(trx, layout, new, own)?),
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
@@ -139,8 +139,8 @@ impl RowWriter {
                 return Ok(Some(Obstacle::Row));
             }
             check_conflict(trx, old.trx)?;
-            if old.trx == trx.id() && attempt.raws.is_none() && !entries.is_empty() {
-                return Ok(Some(Obstacle::Raws(old)));
+            if old.trx == trx.id() && attempt.raw_parts.is_none() && !entries.is_empty() {
+                return Ok(Some(Obstacle::RawParts(old)));
             }
         }
         // Under the latch: a load locks all keys first and looks then whether the table is empty.
@@ -161,7 +161,7 @@ impl RowWriter {
                 index: layout.secondary[e.index as usize].index.id,
                 old: None,
                 new: Some(&e.key[..e.key.len() - pk.len()]),
-                raw: attempt.raws.and_then(|r| r[i].as_deref()),
+                raw: attempt.raw_parts.and_then(|r| r[i].as_deref()),
             };
             undo_record::push_touch(undo, &touch);
         }
@@ -184,13 +184,13 @@ impl RowWriter {
         }
     }
 
-    fn raws_left(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>, own: RowHeader) -> Result<Raws> {
+    fn raw_parts_left(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>, own: RowHeader) -> Result<RawParts> {
         let keys: Vec<EntryKey<'_>> = new.entries.iter().map(|e| (e.index, e.key)).collect();
         let left = self.entries.left_marked(trx, layout, new.pk.len(), &keys, own)?;
-        let raws = keys.iter().zip(left).map(|((index, key), left)| match left {
+        let raw_parts = keys.iter().zip(left).map(|((index, key), left)| match left {
             true => self.entries.raw_of(layout, *index, key, Some(trx.id())),
             false => Ok(None),
         });
-        raws.collect()
+        raw_parts.collect()
     }
 }

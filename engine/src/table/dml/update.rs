@@ -8,13 +8,12 @@ use crate::btree::Intent;
 use crate::index::RowHeader;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
-use crate::table::dml::change::{duplicate_mode, Attempt, Hold, Obstacle, Raws, RowChange, RowWriter};
+use crate::table::dml::change::{duplicate_mode, Attempt, Hold, Obstacle, RawParts, RowChange, RowWriter};
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::dml::references::References;
 use crate::table::row::entry::{check_key, secondary, EntryKey, NewEntry};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::scratch::{self, Scratch};
-use crate::table::row::snapshot::check_conflict;
 use crate::table::row::undo_record::{self, Touch};
 use crate::txn::{LockMode, Trx};
 use std::sync::atomic::{fence, Ordering};
@@ -124,18 +123,18 @@ impl RowWriter {
         s: &mut Scratch,
     ) -> Result<()> {
         let mut intent = Intent::Leaf;
-        let mut raws: Option<Raws> = None;
+        let mut raw_parts: Option<RawParts> = None;
         loop {
             let attempt = Attempt {
                 intent,
                 leaf: hold.leaf,
-                raws: raws.as_ref(),
+                raw_parts: raw_parts.as_ref(),
             };
             match self.try_replace_version(trx, change, changes, &attempt, s)? {
                 None => return Ok(()),
                 Some(Obstacle::Row) => self.lock_again(trx, change, hold.granted)?,
                 Some(Obstacle::Room) => intent = Intent::Grow(change.pk.len() + s.value.len()),
-                Some(Obstacle::Raws(old)) => raws = Some(self.raws_before(trx, change, changes, old)?),
+                Some(Obstacle::RawParts(old)) => raw_parts = Some(self.raw_parts_before(trx, change, changes, old)?),
                 Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
             }
         }
@@ -150,20 +149,12 @@ impl RowWriter {
         s: &mut Scratch,
     ) -> Result<Option<Obstacle>> {
         let (layout, pk, intent) = (change.layout, change.pk, attempt.intent);
-        let tree = &layout.clustered.tree;
-        let mut mtr = self.pool.begin();
-        let at = tree.leaf_for_write(&mut mtr, pk, intent, attempt.leaf)?;
-        if !at.found {
+        let Some((mtr, at, old)) = self.latch_current(trx, change, intent, attempt.leaf)? else {
             return Ok(Some(Obstacle::Row));
-        }
-        let old = RowHeader::read(at.value(&mtr));
-        if old.marked() || self.locks.made_by_other_active(trx, &old) {
-            return Ok(Some(Obstacle::Row));
-        }
-        check_conflict(trx, old.trx)?;
-        let may_need_raws = old.trx == trx.id() || changes.iter().any(|c| c.old_key == c.new_key);
-        if attempt.raws.is_none() && !changes.is_empty() && may_need_raws {
-            return Ok(Some(Obstacle::Raws(old)));
+        };
+        let may_need_raw_parts = old.trx == trx.id() || changes.iter().any(|c| c.old_key == c.new_key);
+        if attempt.raw_parts.is_none() && !changes.is_empty() && may_need_raw_parts {
+            return Ok(Some(Obstacle::RawParts(old)));
         }
         if intent == Intent::Leaf && !at.has_room(&mtr, pk.len(), s.value.len()) {
             return Ok(Some(Obstacle::Room));
@@ -175,7 +166,7 @@ impl RowWriter {
                 index: layout.secondary[c.index as usize].index.id,
                 old: Some(&c.old_key[..c.old_key.len() - pk.len()]),
                 new: Some(&c.new_key[..c.new_key.len() - pk.len()]),
-                raw: attempt.raws.and_then(|r| r[i].as_deref()),
+                raw: attempt.raw_parts.and_then(|r| r[i].as_deref()),
             };
             undo_record::push_touch(undo, &touch);
         }
@@ -187,13 +178,13 @@ impl RowWriter {
     /// transaction left earlier. `old`: the header of the version before. Called only after the
     /// row's lock was seen to hold: an earlier read may see entries that another transaction takes
     /// back.
-    fn raws_before(
+    fn raw_parts_before(
         &self,
         trx: &Trx,
         change: &RowChange<'_>,
         changes: &[EntryChange<'_>],
         old: RowHeader,
-    ) -> Result<Raws> {
+    ) -> Result<RawParts> {
         let (layout, entries) = (change.layout, &self.entries);
         let keys: Vec<EntryKey<'_>> = changes.iter().map(|c| (c.index, c.new_key)).collect();
         let left = entries.left_marked(trx, layout, change.pk.len(), &keys, old)?;

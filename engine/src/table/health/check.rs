@@ -208,7 +208,7 @@ impl Check<'_> {
         for s in &layout.secondary {
             if s.quarantined {
                 self.finding(&format!(
-                    "index {} is set aside since a page of it could not be read; REPAIR TABLE rebuilds it",
+                    "index {} is quarantined, because a page of it could not be read; REPAIR TABLE rebuilds it",
                     s.index.name
                 ));
                 continue;

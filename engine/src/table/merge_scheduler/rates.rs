@@ -30,6 +30,11 @@ impl Recent {
             self.us -= us;
             self.rounds.pop_front();
         }
+        debug_assert_eq!(
+            self.us,
+            self.rounds.iter().map(|(us, _)| us).sum::<u64>(),
+            "the sum of the rounds"
+        );
     }
     /// How much comes in a second. As long as that is not known: much.
     pub(in crate::table) fn a_second(&self) -> u64 {
@@ -59,6 +64,8 @@ impl Speed {
         if self.per_second() == 0.0 {
             self.begin_anew();
         }
+        let grows = |before: &(u64, u64)| before.0 <= now_us && before.1 <= count;
+        debug_assert!(self.looks.back().is_none_or(grows), "time and count only grow");
         self.looks.push_back((now_us, count));
         while self.looks.len() > 2 && now_us.saturating_sub(self.looks[1].0) >= SPEED_US {
             self.looks.pop_front();

@@ -4,8 +4,9 @@
 //! `estimates` answers what the server asks at every statement: rows, sizes, entries in a range.
 //! `sample` reads leaves and estimates numbers of values. [`StatisticsKeeper::compute_statistics`]
 //! does so for a whole table. It runs at ANALYZE TABLE, at the first question, and in the
-//! background when a tenth of the rows has changed. What was computed is kept in the system file
-//! (`stored`) and read again at the first question after a restart.
+//! background when a tenth of the rows has changed. An index that was added since is sampled at the
+//! next question, alone. What was computed is kept in the system file (`stored`) and read again at
+//! the first question after a restart.
 //!
 //! Latches: one page at a time. The table's gate is held shared while an index is sampled. Mutexes:
 //! `Statistics::computing` is taken first, with none held; the DDL mutex while a result is stored;
@@ -34,6 +35,12 @@ const RECALC_INTERVAL_US: u64 = 10_000_000;
 const SAVE_INTERVAL_US: u64 = 60_000_000;
 /// Clustered leaves that are read to estimate the number of rows.
 const ROW_SAMPLE_PAGES: usize = 20;
+
+/// No index was added, and described, since.
+fn covers(found: &TableStatistics, table: &Table) -> bool {
+    let mut secondary = table.layout().secondary.iter().map(|s| s.index.id);
+    secondary.all(|index| found.of(index).is_some() || table.statistics.shape(index).is_none())
+}
 
 /// Keeps the statistics of all tables.
 pub struct StatisticsKeeper {
@@ -70,7 +77,8 @@ impl StatisticsKeeper {
         Ok(table.statistics.current.read().clone())
     }
 
-    /// Computes statistics if there are none, or if as many rows changed since as there were.
+    /// Computes statistics if there are none, or if as many rows changed since as there were. Else
+    /// only of the indexes that were added since.
     pub fn ensure_statistics(&self, table: &Table) -> Result<()> {
         let state = &table.statistics;
         let changes = state.counts.changes();
@@ -79,7 +87,10 @@ impl StatisticsKeeper {
             changes.saturating_sub(computed_at) > rows && state.recalculates(&self.settings)
         };
         match self.statistics(table)? {
-            Some(found) if !is_far_off(found.rows) => Ok(()),
+            Some(found) if !is_far_off(found.rows) => match covers(&found, table) {
+                true => Ok(()),
+                false => self.add_statistics(table),
+            },
             _ => self.compute_statistics(table),
         }
     }
@@ -90,40 +101,69 @@ impl StatisticsKeeper {
         let state = &table.statistics;
         let _one = state.computing.lock();
         let changes = state.counts.changes();
-        let mut new = TableStatistics {
-            rows: self.table_stats(table)?.rows,
-            computed_s: self.pool.disk().wall_s(),
-            indexes: Vec::new(),
+        let rows = self.table_stats(table)?.rows;
+        let computed_s = self.pool.disk().wall_s();
+        let Some(indexes) = self.all_indexes(table, rows, &[])? else {
+            return Ok(());
         };
-        let mut ordinal = 0;
-        // The gate is opened between two indexes: DROP TABLE waits for one of them at most.
-        loop {
-            let _gate = table.gate.read();
-            if table.is_gone() {
-                return Ok(());
-            }
-            let layout = table.layout();
-            if layout.index(ordinal).is_none() {
-                break;
-            }
-            new.indexes
-                .push(self.index_statistics(table, layout, ordinal, new.rows)?);
-            ordinal += 1;
-        }
         {
             let now_us = self.pool.disk().now_us();
             let mut marks = state.marks.lock();
             (marks.computed_at, marks.computed_us, marks.loaded) = (changes, now_us, true);
         }
-        state.publish(Some(new));
+        state.publish(Some(TableStatistics {
+            rows,
+            computed_s,
+            indexes,
+        }));
         self.save_statistics(table)
     }
 
-    fn index_statistics(&self, table: &Table, layout: &Layout, ordinal: u32, rows: u64) -> Result<IndexStatistics> {
+    /// Computes the statistics of the indexes that have none. Those of the others stay, as
+    /// STATS_AUTO_RECALC=0 may ask.
+    fn add_statistics(&self, table: &Table) -> Result<()> {
+        let state = &table.statistics;
+        let _one = state.computing.lock();
+        let Some(found) = self.statistics(table)?.filter(|found| !covers(found, table)) else {
+            return Ok(()); // another thread was first
+        };
+        let rows = self.table_stats(table)?.rows;
+        let Some(indexes) = self.all_indexes(table, rows, &found.indexes)? else {
+            return Ok(());
+        };
+        state.publish(Some(TableStatistics { indexes, ..*found }));
+        self.save_statistics(table)
+    }
+
+    /// The statistics of every index: those of `known`, or else new ones. An index that is not
+    /// described yet is left out. None: the table is gone.
+    fn all_indexes(&self, table: &Table, rows: u64, known: &[IndexStatistics]) -> Result<Option<Vec<IndexStatistics>>> {
+        let mut all = Vec::new();
+        // The gate is opened between two indexes: DROP TABLE waits for one of them at most.
+        for ordinal in 0.. {
+            let _gate = table.gate.read();
+            if table.is_gone() {
+                return Ok(None);
+            }
+            let layout = table.layout();
+            let Some(index) = layout.index(ordinal) else { break };
+            if let Some(of) = known.iter().find(|of| of.index == index.id) {
+                all.push(of.clone());
+            } else if let Some(shape) = table.statistics.shape(index.id) {
+                all.push(self.index_statistics(table, ordinal, rows, &shape)?);
+            }
+        }
+        Ok(Some(all))
+    }
+
+    /// The table's gate is held.
+    fn index_statistics(&self, table: &Table, ordinal: u32, rows: u64, shape: &KeyShape) -> Result<IndexStatistics> {
+        let layout = table.layout();
         let missing = || Error::Unsupported(format!("table {} has no index {ordinal}", layout.id));
         let index = layout.index(ordinal).ok_or_else(missing)?;
         let mut out = IndexStatistics {
             index: index.id,
+            rows,
             ..IndexStatistics::default()
         };
         if ordinal > 0 && layout.secondary[ordinal as usize - 1].quarantined {
@@ -142,9 +182,8 @@ impl StatisticsKeeper {
             delta.load(&self.pool)?;
             pending = runs_of(delta, &adds);
         }
-        let shape = table.statistics.shape(index.id);
         let pages = table.statistics.pages(&self.settings);
-        let sampled = match sample(&self.pool, &base, &pending, &shape, pages) {
+        let sampled = match sample(&self.pool, &base, &pending, shape, pages) {
             // Statements that need the page report the error.
             Err(e) if e.is_corrupt() => return Ok(out),
             sampled => sampled?,

@@ -70,6 +70,8 @@ impl AutoincSeries {
         };
         // With no value left in the series the server finds none either, and reports it.
         let first = if found < u64::MAX { found } else { counter };
+        debug_assert!(first >= counter && after >= counter, "the counter does not go back");
+        debug_assert!((1..=wanted.max(1)).contains(&count), "no more values than are wanted");
         (AutoincValues { first, count }, after)
     }
 }

@@ -87,10 +87,12 @@ impl LongRows {
         out.resize(ROW_HEADER + OVERFLOW_REF, 0);
         chain.write(out, row.len() as u64);
         out.extend_from_slice(prefix);
+        debug_assert!(pk.len() + out.len() <= entry_max, "the rest fits a leaf");
         Ok(())
     }
 
     fn write_chain(&self, trx: &mut Trx, layout: &Layout, tail: &[u8]) -> Result<u32> {
+        debug_assert_ne!(trx.id(), 0, "the chain's owner has an id (I10)");
         let mut undo = Vec::with_capacity(32);
         undo_record::chain(&mut undo, layout.id, u32::MAX);
         // The Mtr below latches the table's space pages first: the undo stream must not need any

@@ -76,6 +76,7 @@ impl<'a> Diff<'a> {
         let most = old.len().min(new.len()) - prefix;
         let tail = old.iter().rev().zip(new.iter().rev()).take(most);
         let suffix = tail.take_while(|(x, y)| x == y).count();
+        debug_assert!(prefix + suffix <= old.len().min(new.len()), "no byte is in both");
         Diff {
             prefix,
             suffix,
@@ -149,6 +150,7 @@ pub fn begin_update(
     push_varint(out, touch_count as u64);
 }
 pub fn begin_delete(out: &mut Vec<u8>, table: FileId, pk: &[u8], old_value: &[u8], touch_count: usize) {
+    debug_assert!(!RowHeader::read(old_value).marked(), "a row is deleted once");
     begin(out, KIND_DELETE, table, pk);
     push_old(out, old_value);
     push_varint(out, touch_count as u64);
@@ -192,6 +194,11 @@ fn push_old(out: &mut Vec<u8>, old_value: &[u8]) {
 }
 
 pub fn push_touch(out: &mut Vec<u8>, touch: &Touch<'_>) {
+    debug_assert!(touch.old.is_some() || touch.new.is_some(), "a touch has a key");
+    debug_assert!(
+        touch.raw.is_none() || touch.new.is_some(),
+        "raw bytes are those under the new key"
+    );
     let same = touch.old.is_some() && touch.old == touch.new;
     let flag = |on: bool, bit: u8| if on { bit } else { 0 };
     out.push(

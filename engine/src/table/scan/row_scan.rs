@@ -107,6 +107,7 @@ impl RowScan {
             return Ok(());
         }
         let view = self.open_view(trx, lock);
+        debug_assert!(view.sees(0), "what is older than every view");
         if !layout.is_seen_by(&view, index) {
             return Err(Error::TableChanged);
         }
@@ -177,6 +178,7 @@ impl RowScan {
         enough: &dyn Fn(&RowHeader) -> bool,
         watch: Option<&mut KeyWatch>,
     ) -> Result<bool> {
+        debug_assert!(self.version.len() >= ROW_HEADER, "a version was copied");
         let header = RowHeader::read(&self.version);
         if enough(&header) {
             return Ok(!header.marked());
@@ -268,6 +270,7 @@ impl RowScan {
         } else {
             self.at.key()
         };
+        debug_assert!(current.pk_len <= key.len(), "a key ends with the clustered key");
         let row = match current.row {
             RowAt::Batch(skip) => &self.at.value()[skip..],
             RowAt::Version => &self.version[ROW_HEADER..],

@@ -96,6 +96,7 @@ pub fn sample(pool: &Pool, base: &Run<'_>, pending: &[Run<'_>], shape: &KeyShape
         *distinct = distinct.max(least).min(entries);
         least = *distinct;
     }
+    debug_assert!(whole.distinct.is_sorted(), "a longer prefix has no fewer values");
     Ok(whole)
 }
 
@@ -188,6 +189,7 @@ fn strata_of(map: &LeafMap, run: &Run<'_>, shape: &KeyShape) -> Vec<Stratum> {
 
 /// So many of them, evenly spaced; all, if they are few.
 fn choose(leaves: &[Choice], pages: usize, dice: u64) -> Vec<Choice> {
+    debug_assert!(pages > 0, "some leaves are read of each stratum");
     if leaves.len() <= pages * WHOLE_TIMES {
         return leaves.to_vec();
     }
@@ -260,6 +262,7 @@ impl<'a> Counter<'a> {
             if !(self.run.counts)(key, value)? {
                 continue;
             }
+            debug_assert!(!has_last || self.last[..] < *key, "a leaf is in key order");
             stratum.entries += 1;
             let shared = if has_last { common_prefix(&self.last, key) } else { 0 };
             self.shape.part_ends(key, &mut self.next_ends);

@@ -14,6 +14,8 @@ use std::sync::Arc;
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct IndexStatistics {
     pub index: IndexId,
+    /// Rows of the table when this was computed.
+    pub rows: u64,
     pub leaf_pages: u64,
     /// All pages.
     pub pages: u64,
@@ -130,16 +132,22 @@ impl Statistics {
         statistics.marks.lock().loaded = true;
         statistics
     }
-    /// The table was emptied: nothing that was computed holds.
-    pub(in crate::table) fn truncated(&self) {
+    /// The table was emptied: nothing that was computed holds. `indexes`: old and new number of
+    /// each. Their keys are made of the same parts.
+    pub(in crate::table) fn truncated(&self, indexes: &[(IndexId, IndexId)]) {
         self.counts.truncated();
         self.publish(None);
+        for (of, _) in self.shapes.write().iter_mut() {
+            let renumbered = indexes.iter().find(|(old, _)| old == of);
+            *of = renumbered.map_or(*of, |(_, new)| *new);
+        }
         let mut marks = self.marks.lock();
         (marks.computed_at, marks.loaded) = (self.counts.changes(), true);
     }
     /// The table got other rows: nothing that was computed holds.
     pub(in crate::table) fn replaced(&self, rows: u64) {
-        self.truncated();
+        // The user describes the new keys when the table is opened.
+        self.truncated(&[]);
         self.counts.inserted(rows);
     }
     /// Takes what the user says of the table. `shapes`: of each index, by its number.
@@ -154,10 +162,14 @@ impl Statistics {
     pub fn version(&self) -> u64 {
         self.version.load(Ordering::Acquire)
     }
-    pub(in crate::table) fn shape(&self, index: IndexId) -> Arc<KeyShape> {
+    /// None: the index was added after the user had described the table.
+    pub(in crate::table) fn shape(&self, index: IndexId) -> Option<Arc<KeyShape>> {
         let shapes = self.shapes.read();
+        if shapes.is_empty() {
+            return Some(Arc::default());
+        }
         let found = shapes.iter().find(|(of, _)| *of == index);
-        found.map(|(_, shape)| shape.clone()).unwrap_or_default()
+        found.map(|(_, shape)| shape.clone())
     }
     pub(in crate::table) fn publish(&self, new: Option<TableStatistics>) {
         *self.current.write() = new.map(Arc::new);

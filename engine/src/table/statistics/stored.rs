@@ -4,16 +4,17 @@
 //! Key: table number u32 big-endian, piece number u8: a record too long for one entry goes on in
 //! the next piece. Joined:
 //! ```text
-//! version     u8      1
+//! version     u8      2
 //! rows        varint
 //! updated     varint  seconds since the epoch; 0 = unknown
 //! computed    varint  seconds since the epoch; 0 = only rows and updated are known
-//! indexes     count varint, then each: index number, leaf pages, pages, pages read,
+//! indexes     count varint, then each: index number, rows, leaf pages, pages, pages read,
 //!             count of prefixes, and for each prefix its number of values: varints
 //! ```
-//! A record that cannot be decoded counts as none: the statistics are computed anew. Writers hold
-//! the DDL mutex. DROP and TRUNCATE remove the record in the Mtr that changes the catalog. Called
-//! by `optimizer/keeper` and `catalog/ddl`.
+//! An index of version 1 has no `rows`; those of the table are taken. A record that cannot be
+//! decoded counts as none: the statistics are computed anew. Writers hold the DDL mutex. DROP and
+//! TRUNCATE remove the record in the Mtr that changes the catalog. Called by `optimizer/keeper` and
+//! `catalog/ddl`.
 use crate::base::bytes::{push_varint, take_varint};
 use crate::base::ids::SYSTEM_FILE;
 use crate::base::{planted, FileId, IndexId, Mutant, PageNo, Result};
@@ -28,7 +29,8 @@ pub(in crate::table) const STATISTICS_SLOT: usize = space::ROOTS_OFFSET + 12;
 /// Index number of the tree.
 const STATISTICS_INDEX: IndexId = 2;
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
+const VERSION_WITHOUT_ROWS: u8 = 1;
 const PIECE_MAX: usize = ENTRY_MAX / 2;
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -60,6 +62,7 @@ impl Stored {
         for of in &computed.indexes {
             for number in [
                 of.index as u64,
+                of.rows,
                 of.leaf_pages,
                 of.pages,
                 of.pages_read,
@@ -72,7 +75,8 @@ impl Stored {
         out
     }
     fn decode(bytes: &[u8]) -> Option<Stored> {
-        if bytes.first() != Some(&VERSION) {
+        let version = *bytes.first()?;
+        if !matches!(version, VERSION | VERSION_WITHOUT_ROWS) {
             return None;
         }
         let mut at = 1;
@@ -82,6 +86,10 @@ impl Stored {
         for _ in 0..number()? {
             let mut of = IndexStatistics {
                 index: u32::try_from(number()?).ok()?,
+                rows: match version {
+                    VERSION_WITHOUT_ROWS => rows,
+                    _ => number()?,
+                },
                 leaf_pages: number()?,
                 pages: number()?,
                 pages_read: number()?,
@@ -246,6 +254,7 @@ mod tests {
     fn records_read_back() {
         let of = |index, distinct: &[u64]| IndexStatistics {
             index,
+            rows: (1 << 40) - index as u64,
             leaf_pages: 1000,
             pages: 1007,
             pages_read: 60,
@@ -273,5 +282,11 @@ mod tests {
         };
         assert_eq!(Stored::decode(&only_rows.encode()), Some(only_rows));
         assert_eq!(Stored::decode(&[9, 1, 1, 1, 0]), None, "a later version's record");
+        let old = Stored::decode(&[1, 100, 5, 6, 1, 16, 4, 5, 4, 1, 7]).expect("version 1");
+        let of = &old.computed.expect("computed").indexes[0];
+        assert_eq!(
+            (of.index, of.rows, of.leaf_pages, &of.distinct[..]),
+            (16, 100, 4, &[7][..])
+        );
     }
 }

@@ -60,6 +60,7 @@ impl Purger {
         let Some(job) = self.trx_sys.next_purge(records_max)? else {
             return Ok(false);
         };
+        debug_assert!(job.records.len() <= records_max.max(1), "I7: a job is bounded");
         let put_back = put_back(&job.records);
         for record in &job.records {
             let done = self.purge_record(record.record.trx, record, &put_back);
@@ -183,6 +184,10 @@ impl Purger {
         let at = tree.leaf_for_write(&mut mtr, pk, Intent::Leaf, None)?;
         let mut too_empty = false;
         if at.found && wanted(at.value(&mtr)) {
+            debug_assert!(
+                RowHeader::read(at.value(&mtr)).marked(),
+                "a row that is not deleted stays"
+            );
             chain = ChainRef::of(at.value(&mtr));
             if let Some(chain) = chain {
                 overflow::condemn(&mut mtr, layout.id, chain.first, chain.owner)?;

@@ -15,6 +15,7 @@ use crate::base::sync::{Rank, RankedMutex};
 use crate::base::IndexId;
 use crate::txn::shared::TrxShared;
 use std::collections::{BTreeMap, HashMap};
+use std::ops::Bound;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::Arc;
 
@@ -31,9 +32,7 @@ impl RangeSet {
     }
     /// The range that holds the key.
     fn around(&self, key: &[u8]) -> Option<(&[u8], Option<&[u8]>)> {
-        let below = self
-            .0
-            .range::<[u8], _>((std::ops::Bound::Unbounded, std::ops::Bound::Included(key)));
+        let below = self.0.range::<[u8], _>((Bound::Unbounded, Bound::Included(key)));
         let (lo, hi) = below.last()?;
         let holds = hi.as_deref().is_none_or(|hi| key < hi);
         holds.then_some((lo.as_slice(), hi.as_deref()))
@@ -68,7 +67,21 @@ impl RangeSet {
                 _ => None,
             };
         }
+        debug_assert!(
+            self.is_apart(&lo, hi.as_deref()),
+            "what touches the range was joined with it"
+        );
         self.0.insert(lo, hi);
+    }
+    /// No range touches [lo, hi). For asserts.
+    fn is_apart(&self, lo: &[u8], hi: Option<&[u8]>) -> bool {
+        let before = self
+            .0
+            .range::<[u8], _>((Bound::Unbounded, Bound::Excluded(lo)))
+            .next_back();
+        let after = self.0.range::<[u8], _>((Bound::Included(lo), Bound::Unbounded)).next();
+        before.is_none_or(|(_, end)| end.as_ref().is_some_and(|end| end[..] < *lo))
+            && after.is_none_or(|(start, _)| hi.is_some_and(|hi| *hi < start[..]))
     }
 }
 
@@ -218,6 +231,10 @@ impl RangeLocks {
         if owners.is_empty() {
             return None;
         }
+        debug_assert!(
+            !ranges.waiting.iter().any(|(t, _)| Arc::ptr_eq(t, trx)),
+            "one insert of a transaction waits"
+        );
         ranges.waiting.push((trx.clone(), key.map(<[u8]>::to_vec)));
         begin();
         Some(owners)

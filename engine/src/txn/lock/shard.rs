@@ -21,6 +21,8 @@ use std::sync::Arc;
 const NIL: u32 = u32::MAX;
 /// A shard that has become empty gives its memory back if it is larger than this.
 const ENTRIES_KEPT_MAX: usize = 1024;
+/// Requests of a queue that an assert compares with each other.
+const CHECKED_MAX: usize = 16;
 
 pub(super) struct Request {
     pub trx: Arc<TrxShared>,
@@ -77,6 +79,14 @@ impl Entry {
     pub fn waiting(&self) -> &[Request] {
         &self.requests[self.granted as usize..]
     }
+    /// The rules of a queue. For asserts: long queues are not looked at.
+    fn is_sound(&self) -> bool {
+        let is_once = |requests: &[Request]| {
+            let again = |(i, r): (usize, &Request)| requests[..i].iter().any(|before| same(&before.trx, &r.trx));
+            requests.len() > CHECKED_MAX || !requests.iter().enumerate().any(again)
+        };
+        self.granted as usize <= self.requests.len() && is_once(self.granted()) && is_once(self.waiting())
+    }
     pub fn is_unused(&self) -> bool {
         self.requests.is_empty()
     }
@@ -126,6 +136,7 @@ impl Entry {
             self.requests.insert(self.granted as usize, request);
         }
         self.granted += 1;
+        debug_assert!(self.is_sound(), "a transaction is granted a lock once");
     }
     /// Queues a request that `admit` refused.
     pub fn enqueue(&mut self, trx: &Arc<TrxShared>, mode: LockMode) {
@@ -135,6 +146,7 @@ impl Entry {
         } else {
             self.requests.push(request);
         }
+        debug_assert!(self.is_sound(), "a transaction waits once");
     }
     /// Records that `trx` holds the row exclusively by having changed it: a fact, whatever else the
     /// queue holds. True if `trx` had no lock here.
@@ -151,6 +163,7 @@ impl Entry {
         if let Some(own) = own {
             self.requests.insert(self.granted as usize, own);
         }
+        debug_assert!(self.is_sound(), "the maker holds its row once");
         true
     }
     /// Removes the granted request of `trx`.
@@ -212,6 +225,7 @@ impl Entry {
                 None => self.granted += 1,
             }
             wake.push(trx);
+            debug_assert!(self.is_sound(), "an upgrade leaves one granted request");
         }
     }
 }
@@ -272,6 +286,7 @@ impl Shard {
         };
         let at = match self.free.pop() {
             Some(at) => {
+                debug_assert!(self.entries[at as usize].is_unused(), "a free slot");
                 self.entries[at as usize] = entry;
                 at
             }
@@ -285,6 +300,7 @@ impl Shard {
     }
     fn grow(&mut self) {
         let wanted = (self.buckets.len() * 2).max(16);
+        debug_assert!(wanted.is_power_of_two(), "a mask chooses the bucket");
         self.buckets.clear();
         self.buckets.resize(wanted, NIL);
         for at in 0..self.entries.len() {
@@ -301,12 +317,14 @@ impl Shard {
         if !self.entries[slot as usize].is_unused() {
             return;
         }
+        debug_assert_eq!(self.entries[slot as usize].granted, 0, "no request is left");
         let bucket = self.bucket(self.entries[slot as usize].hash);
         let next = self.entries[slot as usize].next;
         if self.buckets[bucket] == slot {
             self.buckets[bucket] = next;
         } else {
             let mut at = self.buckets[bucket];
+            assert_ne!(at, NIL, "an entry is in the chain of its bucket");
             while self.entries[at as usize].next != slot {
                 at = self.entries[at as usize].next;
             }

@@ -161,9 +161,9 @@ fn look_again(table: &LockTable, me: &Arc<TrxShared>) -> bool {
     may_wait(me, &holders)
 }
 
-/// Names the holders after the ones noted; false: the sleeper must give up. (Holders after the last
-/// one noted have not been named. If that one is gone, or stands there twice, some are named
-/// twice.)
+/// Names to the waiter the holders that were not noted ([`HOLDERS_NOTED_MAX`]). False: the sleeper
+/// must give up. These holders come after the last of `noted` in the list of blockers. If that one
+/// has left the list, or is in it twice, some holders are named twice, which does no harm.
 fn name_the_rest(table: &LockTable, me: &Arc<TrxShared>, noted: &[Arc<TrxShared>]) -> bool {
     let last = noted.last().filter(|_| noted.len() >= HOLDERS_NOTED_MAX);
     let (Some(last), Some(place)) = (last, me.wait_place()) else {

@@ -102,6 +102,16 @@ pub(in crate::txn) fn encode(
     number: u64,
     payload: &[u8],
 ) {
+    debug_assert!(trx >> 48 == 0 && number >> 48 == 0, "the format has six bytes for each");
+    debug_assert!(kind.is_end() || number == 0, "only an end has a commit number");
+    debug_assert!(
+        prev.is_none() || (DATA..PAGE_SIZE).contains(&(prev.offset as usize)),
+        "a record's address"
+    );
+    debug_assert!(
+        !kind.is_end() || payload.len() <= POSITION_MAX,
+        "there is room for no more"
+    );
     out.clear();
     let form = match prev {
         UndoPtr::NONE => 0,
@@ -126,6 +136,7 @@ pub(in crate::txn) fn encode(
     }
     out.extend_from_slice(&fixed[..len]);
     push_varint(out, payload.len() as u64);
+    debug_assert!(out.len() <= HEADER_MAX, "HEADER_MAX is the longest");
     out.extend_from_slice(payload);
 }
 
@@ -209,6 +220,7 @@ impl<'p> Reader<'p> {
         if self.at < PAGE_SIZE {
             return Ok(true);
         }
+        debug_assert_eq!(self.at, PAGE_SIZE, "a piece ends with its page");
         let next = self.next_page();
         if next == 0 {
             return Ok(false);

@@ -92,7 +92,10 @@ impl UndoStreams {
             return Ok(tail);
         }
         match self.reserve(&mut tail, 0) {
-            Ok(()) => Ok(tail),
+            Ok(()) => {
+                debug_assert!(tail.has_room_to_end(), "the end of a transaction cannot fail");
+                Ok(tail)
+            }
             Err(error) => {
                 self.give_back(tail);
                 Err(error)
