@@ -44,6 +44,9 @@ static const alter_table_operations DEFINITION_ONLY=
   ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED;
 static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
+/* Columns that the table has get another type, or go. */
+static const alter_table_operations OLD_COLUMNS= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_COLUMN_NULLABLE | ALTER_COLUMN_INDEX_LENGTH |
+                                                 ALTER_DROP_STORED_COLUMN | ALTER_DROP_VIRTUAL_COLUMN;
 /* Rows are stored anew. */
 static const alter_table_operations REBUILD= ALTER_RECREATE_TABLE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX;
 static const alter_table_operations FOREIGN_KEYS= ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
@@ -58,7 +61,9 @@ public:
                  const Alter_inplace_info *info)
     : old(old_arg), old_codec(old_codec_arg), handler(handler_arg), codec(Codec::build(altered))
   {
-    codec->set_history(ColumnChange(old, old_codec, altered, *codec, info).history());
+    /* A table that is rebuilt begins with one definition of rows. */
+    if (!(info->handler_flags & REBUILD))
+      codec->set_history(ColumnChange(old, old_codec, altered, *codec, info).history());
   }
   ~InplaceContext() override { abort_builds(); }
   void abort_builds()
@@ -209,6 +214,9 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "rows have to be checked against a new CHECK";
   if (info->handler_flags & INDEX_ADD && adds_virtual_column(altered, info))
     return "an index on a virtual column";
+  /* While it copies, the server looks at the columns of foreign keys. */
+  if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table))
+    return "columns of a table with foreign keys change";
   if (change.changes_columns())
     return info->handler_flags & REBUILD ? "columns change and rows are rebuilt" : change.why_copied();
   if (info->handler_flags & REBUILD && info->handler_flags & FOREIGN_KEYS)

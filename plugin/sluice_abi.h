@@ -477,8 +477,8 @@ slc_err slc_index_build_add(slc_build *, slc_bytes key, uint32_t user_key_len, i
 slc_err slc_index_build_finish(slc_build *, slc_trx *);
 /* frees pages; also after a failed finish */
 void    slc_index_build_abort(slc_build *);
-/* after finish, for rows that were changed meanwhile: the entry that a row has now, and the one that
-   it had before */
+/* after finish, for rows that were changed meanwhile: the entry that a row has now, and the one
+   that it had before */
 slc_err slc_index_build_put(slc_build *, slc_bytes key, uint32_t user_key_len, int unique_check, slc_bytes value);
 slc_err slc_index_build_remove(slc_build *, slc_bytes key);
 /* after the last put: SLC_DUPLICATE if two rows have the same unique value */
@@ -552,7 +552,7 @@ enum { SLC_ON_DUPLICATE_SHARED= 0, SLC_ON_DUPLICATE_EXCLUSIVE= 1, SLC_ON_DUPLICA
    locked (update, move: exclusively if x_on_duplicate). */
 slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int on_duplicate);
 slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate,
-                       /* bytes of the primary key's columns change, although the key stays: 'a' to 'A' */
+                       /* bytes of the primary key's columns change, and the key stays: 'a', 'A' */
                        int pk_rewritten);
 /* the clustered key changes: old row deleted, new one inserted, all entries move */
 slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *old_entries, slc_bytes new_pk, slc_bytes new_row,

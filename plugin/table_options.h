@@ -24,8 +24,8 @@ extern ha_create_table_option table_options[];
 
 /* The error that names what a definition asks for and the engine does not have. */
 int refuse_option(const char *what);
-/* Asked for each table, or partition, that a statement makes or changes. Each option that the engine
-   does not have gives a warning. With sluice_strict_mode=ON the first one is also the error of the
+/* Asked for each table, or partition, that a statement makes or changes. Each option that the
+   engine does not have gives a warning. With sluice_strict_mode=ON the first one is also the error of the
    statement (HA_WRONG_CREATE_OPTION; 0: none). Options that promise encryption are errors in any
    case. `made`: the new definition; `had`: the definition that an ALTER TABLE starts from, null if
    the table is new to this engine. What `had` has too was decided when it was given. */

@@ -146,8 +146,8 @@ impl IndexBuild {
         Ok(())
     }
 
-    /// After `finish`, for a row that was changed meanwhile: the entry that it has now. Arguments as
-    /// in `add`. A value that two rows have is found by `prove_unique`.
+    /// After `finish`, for a row that was changed meanwhile: the entry that it has now. Arguments
+    /// as in `add`. A value that two rows have is found by `prove_unique`.
     pub fn put(&mut self, key: &[u8], user_key_len: usize, unique_check: bool, raw: &[u8]) -> Result<()> {
         assert!(self.finished, "rows are put into a finished build");
         let new = NewEntry {

@@ -1,5 +1,5 @@
-//! [`OnlineAlter`]: an ALTER TABLE that lets writers go on. It follows their changes in rounds, each
-//! of which is the difference of two snapshots.
+//! [`OnlineAlter`]: an ALTER TABLE that lets writers go on. It follows their changes in rounds,
+//! each of which is the difference of two snapshots.
 //!
 //! **L1** After a round, what is being built holds for every key what the round's view sees. Why:
 //! `docs/decisions/2026-11-28-online-alter.md`.
@@ -69,8 +69,8 @@ impl OnlineAlter {
         })
     }
 
-    /// One round. `old` has the snapshot of the round before, or the first one; `new` gets one here.
-    /// The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets
+    /// One round. `old` has the snapshot of the round before, or the first one; `new` gets one
+    /// here. The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets
     /// the rows that differ. In the last round no other transaction has changes in the table;
     /// then `again` is 0.
     pub fn round(&self, old: &mut Trx, new: &mut Trx, each: EachChange<'_>) -> Result<Round> {

@@ -18,8 +18,8 @@
 //! freeing     count varint, then each: index varint, root varint
 //!             (trees of dropped indexes whose pages are still being freed)
 //! parts       of the clustered key, then of each secondary index: `key_part.rs`
-//! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8, on update u8,
-//!             columns varint, then each: column bytes, parent's column bytes
+//! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8,
+//!             on update u8, columns varint, then each: column bytes, parent's column bytes
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is
 //! younger than every table.
@@ -31,7 +31,7 @@ use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
 use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignKeySpec};
-use crate::table::catalog::key_part::{push_parts, take_parts, take_text};
+use crate::table::catalog::key_part::{push_parts, take_parts, take_text, KeyPart};
 use crate::table::catalog::layout::{Layout, Secondary};
 use std::sync::Arc;
 
@@ -229,16 +229,10 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     for _ in 0..count {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
-    let (mut pk_parts, mut foreign) = (Vec::new(), Vec::new());
-    if b[0] == WITH_PARTS {
-        pk_parts = take_parts(b, &mut at)?;
-        for s in &mut secondary {
-            s.parts = take_parts(b, &mut at)?;
-        }
-        for _ in 0..int(&mut at)? {
-            foreign.push(Arc::new(take_foreign(b, &mut at)?));
-        }
-    }
+    let (pk_parts, foreign) = match b[0] {
+        WITH_PARTS => take_keys(b, &mut at, &mut secondary)?,
+        _ => (Vec::new(), Vec::new()),
+    };
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,
@@ -259,11 +253,23 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     Some(layout)
 }
 
+/// The parts of the clustered key, and the foreign keys; the parts of the others go to `secondary`.
+fn take_keys(b: &[u8], at: &mut usize, secondary: &mut [Secondary]) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
+    let clustered = take_parts(b, at)?;
+    for s in secondary {
+        s.parts = take_parts(b, at)?;
+    }
+    let mut foreign = Vec::new();
+    for _ in 0..take_varint(b, at)? {
+        foreign.push(Arc::new(take_foreign(b, at)?));
+    }
+    Some((clustered, foreign))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::index::key_shape::{PartImage, PartShape};
-    use crate::table::catalog::key_part::KeyPart;
 
     fn buffer() -> Arc<ChangeBuffer> {
         Arc::new(ChangeBuffer::new(Buffering::All, 25, 1 << 20, 0))

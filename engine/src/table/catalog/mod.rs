@@ -1,9 +1,9 @@
 //! The catalog: which tables and indexes exist, what they are made of, and the statements that
 //! change it.
 //!
-//! Files, top to bottom: `index_quarantine`, `open`, `replace`, `ddl`, `damage_log`, `foreign_binding`,
-//! `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`, `layout`, `foreign_names`, `foreign_key`, `key_part`,
-//! `touched_keys`.
+//! Files, top to bottom: `index_quarantine`, `open`, `replace`, `ddl`, `damage_log`,
+//! `foreign_binding`, `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`,
+//! `layout`, `foreign_names`, `foreign_key`, `key_part`, `touched_keys`.
 pub(crate) mod append_hint;
 pub(crate) mod damage_log;
 pub(crate) mod ddl;

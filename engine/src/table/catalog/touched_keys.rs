@@ -1,7 +1,7 @@
 //! [`TouchedKeys`]: the clustered keys of the rows that were changed while an ALTER TABLE runs.
 //!
-//! **L2** A row change adds its key after the mini-transaction that makes the change, and before its
-//! transaction ends. Why that suffices: `docs/decisions/2026-11-28-online-alter.md`.
+//! **L2** A row change adds its key after the mini-transaction that makes the change, and before
+//! its transaction ends. Why that suffices: `docs/decisions/2026-11-28-online-alter.md`.
 //!
 //! Keys are kept in parts, each with a mutex, of which a thread uses one. A part that is full drops
 //! repeated keys. If it stays full, it takes no more keys, and says so: the ALTER TABLE fails, and
