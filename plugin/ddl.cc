@@ -122,7 +122,7 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
 
 /* ---- what is refused ---- */
 
-/* The definition that an ALTER TABLE by copy starts from, if the table is of this engine already. */
+/* The definition that an ALTER TABLE by copy starts from, if the table is of this engine. */
 static const TABLE_SHARE *altered_share(THD *thd)
 {
   switch (thd_sql_command(thd))
