@@ -135,8 +135,7 @@ int sluice::wait_until_decided(THD *thd, const char *name, bool builds)
 
 /* ---- what is refused ---- */
 
-/* The definition that an ALTER TABLE by copy starts from, if the table is of this engine
-   already. */
+/* The definition that an ALTER TABLE by copy starts from, if the table is of this engine. */
 static const TABLE_SHARE *altered_share(THD *thd)
 {
   switch (thd_sql_command(thd))
@@ -163,6 +162,9 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
   /* A partition has none of its own: ALTER TABLE would not know of it. */
   if (info->option_struct && info->option_struct->change_buffering != change_buffering_of(form->s))
     return refuse_option("CHANGE_BUFFERING of a partition");
+  /* The server lets partitioned tables through, and cannot open them afterwards. */
+  if (form->versioned(VERS_TRX_ID))
+    return refuse_option("system versioning by transaction number (give the columns the type TIMESTAMP(6))");
   for (uint i= 0; i < form->s->keys; i++)
   {
     if (const char *kind= special_index(form->key_info[i]))
