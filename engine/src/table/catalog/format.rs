@@ -254,7 +254,11 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
 }
 
 /// The parts of the clustered key, and the foreign keys; the parts of the others go to `secondary`.
-fn take_keys(b: &[u8], at: &mut usize, secondary: &mut [Secondary]) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
+fn take_keys(
+    b: &[u8],
+    at: &mut usize,
+    secondary: &mut [Secondary],
+) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
     let clustered = take_parts(b, at)?;
     for s in secondary {
         s.parts = take_parts(b, at)?;
