@@ -13,7 +13,7 @@
 //! # let dir = std::env::temp_dir().join(format!("sluice-example-{}", std::process::id()));
 //! # let _ = std::fs::remove_dir_all(&dir);
 //! let db = Database::open(&dir, Config::default())?;
-//! let by_town = IndexSpec { name: "by_town".into(), unique: false, wide: false, ..IndexSpec::default() };
+//! let by_town = IndexSpec { name: "by_town".into(), ..IndexSpec::default() };
 //! db.create_table("people", &TableSpec { indexes: vec![by_town], ..Default::default() })?;
 //!
 //! let mut trx = db.begin();

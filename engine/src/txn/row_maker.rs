@@ -1,5 +1,5 @@
-//! [`RowMaker`]: how a session makes rows. Only the user of the engine knows what the bytes of a row
-//! mean. A cascade of a foreign key changes rows that the statement did not bring, so the table
+//! [`RowMaker`]: how a session makes rows. Only the user of the engine knows what the bytes of a
+//! row mean. A cascade of a foreign key changes rows that the statement did not bring, so the table
 //! layer asks the session for them.
 //!
 //! Called by: the cascades of `table`, without latches, in the thread of the transaction.

@@ -273,8 +273,8 @@ impl TableLoad {
         }
     }
 
-    /// Loads what was gathered, and checks its foreign keys. Everything is durable on return, and the table is one like any
-    /// other.
+    /// Loads what was gathered, and checks its foreign keys. Everything is durable on return, and
+    /// the table is one like any other.
     pub fn finish(&mut self, trx: &mut Trx) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();

@@ -1,8 +1,8 @@
 //! [`ForeignKeySpec`]: a foreign key as its child's definition holds it. [`ForeignKey`]: the same,
 //! bound to the indexes of child and parent, as row changes use it.
 //!
-//! A key of the child's index and the key of the parent that it refers to differ only in null bytes
-//! and in the inversion of DESC parts. [`ForeignKey::parent_key`] and [`ForeignKey::child_key`]
+//! A key of the child's index and the parent's key differ only in null bytes and in the inversion
+//! of DESC parts. [`ForeignKey::parent_key`] and [`ForeignKey::child_key`]
 //! exchange these (`docs/decisions/2026-11-28-foreign-keys.md`).
 //!
 //! Takes no latch. Called by the catalog and by row changes.

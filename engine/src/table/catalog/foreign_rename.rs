@@ -20,8 +20,8 @@ pub fn rename_foreign_keys(layout: &mut Layout, names: &[String]) -> Result<()> 
     Ok(())
 }
 
-/// Makes the foreign keys that name `from` name `to`: in `layout`, which is that of the table
-/// itself, and in the definitions of its children, which are returned.
+/// Makes the foreign keys that name `from` name `to`. They are in `layout`, that of the table
+/// itself, and in the definitions of its children. The latter are returned.
 pub(in crate::table) fn followers(
     catalog: &Catalog,
     from: &str,

@@ -18,8 +18,8 @@
 //! freeing     count varint, then each: index varint, root varint
 //!             (trees of dropped indexes whose pages are still being freed)
 //! parts       of the clustered key, then of each secondary index: `key_part.rs`
-//! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8, on update u8,
-//!             columns varint, then each: column bytes, parent's column bytes
+//! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8,
+//!             on update u8, columns varint, then each: column bytes, parent's column bytes
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is
 //! younger than every table.
@@ -183,6 +183,23 @@ pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<La
         .ok_or_else(|| Error::corrupt(format!("the definition of table {name} cannot be decoded")))
 }
 
+/// The parts of all indexes, and the foreign keys. Those of secondary indexes go into `secondary`.
+fn take_all_parts(
+    b: &[u8],
+    at: &mut usize,
+    secondary: &mut [Secondary],
+) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
+    let pk_parts = take_parts(b, at)?;
+    for s in secondary {
+        s.parts = take_parts(b, at)?;
+    }
+    let mut foreign = Vec::new();
+    for _ in 0..take_varint(b, at)? {
+        foreign.push(Arc::new(take_foreign(b, at)?));
+    }
+    Some((pk_parts, foreign))
+}
+
 fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     let flags = *b.get(1)?;
     let mut at = 2;
@@ -227,16 +244,10 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     for _ in 0..count {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
-    let (mut pk_parts, mut foreign) = (Vec::new(), Vec::new());
-    if b[0] == WITH_PARTS {
-        pk_parts = take_parts(b, &mut at)?;
-        for s in &mut secondary {
-            s.parts = take_parts(b, &mut at)?;
-        }
-        for _ in 0..int(&mut at)? {
-            foreign.push(Arc::new(take_foreign(b, &mut at)?));
-        }
-    }
+    let (pk_parts, foreign) = match b[0] == WITH_PARTS {
+        true => take_all_parts(b, &mut at, &mut secondary)?,
+        false => Default::default(),
+    };
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,

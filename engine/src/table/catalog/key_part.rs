@@ -3,7 +3,8 @@
 //! On disk, in definitions of format 4:
 //! ```text
 //! column  bytes   name of the column
-//! domain  bytes   what the column's values are; equal domains and images: equal bytes for equal values
+//! domain  bytes   what the column's values are; equal domains and images: equal bytes for equal
+//!                 values
 //! flags   u8      1 = the part is the whole column, 2 = may be NULL, 4 = DESC, 8 = a string
 //! image           a string: number of levels u8, then each: form u8, unit u8, space 4 bytes;
 //!                 else its length, varint

@@ -21,7 +21,8 @@ pub struct IndexSpec {
     /// [`KEY_MAX`](crate::btree::KEY_MAX). Nodes have four pages, and no change of the index is
     /// buffered.
     pub wide: bool,
-    /// What its key is made of, without the clustered key; empty: not known. A foreign key needs it.
+    /// What its key is made of, without the clustered key; empty: not known. A foreign key needs
+    /// it.
     pub parts: Vec<KeyPart>,
 }
 

@@ -2,7 +2,8 @@
 //! change it.
 //!
 //! Files, top to bottom: `index_quarantine`, `open`, `ddl`, `damage_log`, `foreign_binding`,
-//! `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`, `layout`, `foreign_names`, `foreign_key`, `key_part`.
+//! `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`, `layout`,
+//! `foreign_names`, `foreign_key`, `key_part`.
 pub(crate) mod append_hint;
 pub(crate) mod damage_log;
 pub(crate) mod ddl;

@@ -2,8 +2,8 @@
 //!
 //! **K1** From its check to the put of its entry, a child row's maker holds a SHARED lock on the
 //! parent row. The lock is taken before the row is changed. So a child's maker never waits for its
-//! parent while it holds a row that the parent's deleter waits for. A parent that is missing then
-//! is looked for once more when the entry of the child's index is due: an error of an earlier
+//! parent while it holds a row that the parent's deleter waits for. A parent that is missing is
+//! looked for once more when the entry of the child's index is due. So an error of an earlier
 //! index comes first.
 //!
 //! **K5** An operation whose foreign keys were bound anew meanwhile runs again.

@@ -1,8 +1,8 @@
 //! What a row is made of: its value and overflow pages, its secondary entries, its lock, its older
 //! versions.
 //!
-//! Files, top to bottom: `parent_check`, `child_search`, `foreign_entries`, `secondary`, `unique`, `row_lock`, `version`, `overflow_row`, `snapshot`,
-//! `entry`, `autoinc`, `undo_record`, `new_row`, `scratch`.
+//! Files, top to bottom: `parent_check`, `child_search`, `foreign_entries`, `secondary`, `unique`,
+//! `row_lock`, `version`, `overflow_row`, `snapshot`, `entry`, `autoinc`, `undo_record`, `new_row`, `scratch`.
 pub(crate) mod autoinc;
 pub(crate) mod autoinc_series;
 pub(crate) mod child_search;

@@ -230,7 +230,7 @@ fn another_spelling_of_a_referenced_key() {
         t.rollback(trx);
         t.check();
     }
-    // Beside another column, whose spelling may be what changed, it cannot be told.
+    // Beside another column, whose spelling may be what changed, the engine cannot tell.
     let parent = Shape::new("p", "id ~a ~b", "id").unique("a b");
     let child = child.foreign("f", "x", "p a", Restrict, Restrict);
     let t = Family::create(SimDisk::new(1), &[parent, child]);
