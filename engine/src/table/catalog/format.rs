@@ -31,7 +31,7 @@ use crate::btree::{Tree, ENTRY_MAX, KEY_MAX, WIDE_BIT};
 use crate::change::{Buffering, ChangeBuffer, Delta, DELTA_BIT};
 use crate::index::Index;
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignKeySpec};
-use crate::table::catalog::key_part::{push_parts, take_parts, take_text};
+use crate::table::catalog::key_part::{push_parts, take_parts, take_text, KeyPart};
 use crate::table::catalog::layout::{Layout, Secondary};
 use std::sync::Arc;
 
