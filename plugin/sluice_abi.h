@@ -522,7 +522,7 @@ enum { SLC_ON_DUPLICATE_SHARED= 0, SLC_ON_DUPLICATE_EXCLUSIVE= 1, SLC_ON_DUPLICA
    locked (update, move: exclusively if x_on_duplicate). */
 slc_err slc_row_insert(slc_trx *, slc_table *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t entry_count, int on_duplicate);
 slc_err slc_row_update(slc_trx *, slc_table *, slc_bytes pk, slc_bytes new_row, const slc_entry_change *changes, uint32_t change_count, int x_on_duplicate,
-                       /* columns of the primary key get other bytes, and the key stays: 'a' to 'A' */
+                       /* primary key columns get other bytes, and the key stays: 'a' to 'A' */
                        int pk_rewritten);
 /* the clustered key changes: old row deleted, new one inserted, all entries move */
 slc_err slc_row_move(slc_trx *, slc_table *, slc_bytes old_pk, const slc_entry *old_entries, slc_bytes new_pk, slc_bytes new_row,

@@ -2,7 +2,8 @@
 //! versions.
 //!
 //! Files, top to bottom: `parent_check`, `child_search`, `foreign_entries`, `secondary`, `unique`,
-//! `row_lock`, `version`, `overflow_row`, `snapshot`, `entry`, `autoinc`, `undo_record`, `new_row`, `scratch`.
+//! `row_lock`, `version`, `overflow_row`, `snapshot`, `entry`, `autoinc`, `undo_record`, `new_row`,
+//! `scratch`.
 pub(crate) mod autoinc;
 pub(crate) mod autoinc_series;
 pub(crate) mod child_search;
