@@ -258,6 +258,7 @@ fn a_small_tables_rows_are_counted_after_a_crash() {
     compute(&engine, &table);
     engine.checkpoint().expect("checkpoint");
     insert(&engine, &table, 0..40);
+    engine.flush_log().expect("flush");
     drop(table);
     drop(engine);
     let engine = Engine::open(disk.crash(1), config()).expect("again");
