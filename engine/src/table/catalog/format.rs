@@ -185,23 +185,6 @@ pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<La
         .ok_or_else(|| Error::corrupt(format!("the definition of table {name} cannot be decoded")))
 }
 
-/// The parts of all indexes, and the foreign keys. Those of secondary indexes go into `secondary`.
-fn take_all_parts(
-    b: &[u8],
-    at: &mut usize,
-    secondary: &mut [Secondary],
-) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
-    let pk_parts = take_parts(b, at)?;
-    for s in secondary {
-        s.parts = take_parts(b, at)?;
-    }
-    let mut foreign = Vec::new();
-    for _ in 0..take_varint(b, at)? {
-        foreign.push(Arc::new(take_foreign(b, at)?));
-    }
-    Some((pk_parts, foreign))
-}
-
 fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     let flags = *b.get(1)?;
     let mut at = 2;
