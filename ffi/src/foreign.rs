@@ -182,11 +182,11 @@ pub unsafe extern "C" fn slc_table_foreign(table: *mut slc_table) -> u32 {
 }
 
 /// What `slc_row_sink *` points to.
-pub struct slc_row_sink<'a>(&'a mut MadeRow);
+pub struct slc_row_sink(*mut MadeRow);
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_row_sink_put(
-    sink: *mut slc_row_sink<'_>,
+    sink: *mut slc_row_sink,
     pk: slc_bytes,
     row: slc_bytes,
     entries: *const slc_entry,
@@ -216,7 +216,7 @@ pub struct slc_row_maker {
             table: slc_bytes,
             pk: slc_bytes,
             row: slc_bytes,
-            to: *mut slc_row_sink<'_>,
+            to: *mut slc_row_sink,
         ) -> c_int,
     >,
     changed: Option<
@@ -229,8 +229,8 @@ pub struct slc_row_maker {
             parent: slc_bytes,
             parent_pk: slc_bytes,
             parent_row: slc_bytes,
-            before: *mut slc_row_sink<'_>,
-            after: *mut slc_row_sink<'_>,
+            before: *mut slc_row_sink,
+            after: *mut slc_row_sink,
         ) -> c_int,
     >,
 }

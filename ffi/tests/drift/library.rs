@@ -91,6 +91,7 @@ fn a_type(tokens: &mut Tokens<'_>, abi: &Abi) -> String {
         "Option" => {
             tokens.expect("<");
             let of = a_type(tokens, abi);
+            tokens.skip(",");
             tokens.expect(">");
             of
         }
