@@ -333,7 +333,7 @@ const uchar *StringImage::Level::skip(const uchar *from, const uchar *end, uchar
 uint StringImage::levels(slc_string_level *to) const
 {
   static_assert(LEVELS_MAX == SLC_STRING_LEVELS_MAX);
-  static_assert(PLAIN == SLC_LEVEL_PLAIN && PADDED == SLC_LEVEL_PADDED && FILLED == SLC_LEVEL_FILLED);
+  static_assert(int(PLAIN) == SLC_LEVEL_PLAIN && int(PADDED) == SLC_LEVEL_PADDED && int(FILLED) == SLC_LEVEL_FILLED);
   for (uint i= 0; i < m_levels; i++)
   {
     to[i]= {m_level[i].form, static_cast<uint8_t>(m_level[i].unit), {}};
