@@ -18,6 +18,9 @@ fn man_page_has_all_options() {
     for option in options {
         // In mdoc, `Fl -dump` is --dump, and `Fl q , -quiet` is -q, --quiet.
         let named = [format!("Fl {}", &option[1..]), format!(", {}", &option[1..])];
-        assert!(named.iter().any(|name| page.contains(name)), "{option} is not in the man page");
+        assert!(
+            named.iter().any(|name| page.contains(name)),
+            "{option} is not in the man page"
+        );
     }
 }
