@@ -30,6 +30,8 @@
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make buffering-cost   what the change buffer costs with all pages in memory
 #   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
+#   make packages     .deb files for Debian 12 and, as root, for Debian 13, in build/packages; SOURCES='PATH...' has sources of
+#                     MariaDB that the mirror lacks;  make packages-test: installs, updates and removes them in clean roots (root)
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 #   make record       measures all of docs/benchmarks again, stores the results, writes the pages (BENCH='tpch memory', BENCH=--list)
@@ -125,6 +127,26 @@ endif
 .PHONY: sluice-check
 sluice-check: build/crates
 	@cargo build --release --locked --quiet --target-dir target -p sluice-check
+
+# ---- packages --------------------------------------------------------------------------------------------------------
+SOURCES ?=
+PACKAGES_TEST ?=
+.PHONY: packages packages-here packages-test
+ifndef ENGINE_LIB
+.PHONY: packaged-tools
+packaged-tools: build/crates
+	@cargo build --release --locked --quiet --target-dir target $(addprefix -p ,$(shell sed 's/\#.*//' packages/tools))
+
+packages: plugin packaged-tools
+	@MAKE='$(MAKE)' ENGINE='$(engine)' SOURCES='$(SOURCES)' scripts/packages all
+endif
+
+# In the Debian 13 root, where there is no Rust: the engine and the tools are those of `make packages`.
+packages-here: plugin
+	@MAKE='$(MAKE)' scripts/packages here
+
+packages-test:
+	@scripts/packagestest $(PACKAGES_TEST)
 
 # ---- the shim (C++) --------------------------------------------------------------------------------------------------
 source := $(out)/server-source

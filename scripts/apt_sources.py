@@ -4,6 +4,7 @@
 The main suite alone, because server packages and server source must be one version: the security suite can carry a newer
 server than the newest source that can be downloaded. DEBIAN_MIRROR=URL overrides what the system's apt has configured.
 Further suites that are named, and configured here, are printed for their sources alone: apt_sources.py bookworm bookworm-security
+With APT_BINARIES=1 also for their packages.
 Called by private-apt.sh.
 """
 import glob
@@ -89,7 +90,7 @@ def main(suite, *further, etc="/etc/apt"):
     for name in further if not mirror else ():
         if more := main_suite(system_sources(etc), name):
             print()
-            stanza("deb-src", more, name)
+            stanza("deb deb-src" if os.environ.get("APT_BINARIES") else "deb-src", more, name)
 
 
 if __name__ == "__main__":
