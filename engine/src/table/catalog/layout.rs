@@ -77,6 +77,8 @@ pub struct Layout {
     pub secondary: Vec<Secondary>,
     /// Foreign keys in which the table is the child.
     pub foreign: Vec<Arc<ForeignKeySpec>>,
+    /// The table that an ALTER TABLE will replace by this one, if foreign keys have to follow.
+    pub replaces: Option<String>,
     /// As in [`TableSpec`].
     pub change_buffering: Option<Buffering>,
     pub schema: Vec<u8>,

@@ -6,6 +6,8 @@
 //! looked for once more when the entry of the child's index is due. So an error of an earlier index
 //! comes first.
 //!
+//! A row that is its own parent needs no other row, if its entry in the parent's index comes first.
+//!
 //! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
 //!
 //! No latch is held. Called by the steps of row changes.
@@ -74,7 +76,7 @@ impl RowWriter {
             };
             let found = match (&key.parent, &parent_key) {
                 (Some(end), Some(parent_key)) => {
-                    let own = match key.is_to_itself() && has_index(layout, end.index) {
+                    let own = match key.is_to_itself() && is_met_first(layout, key) {
                         true => changed.new_key(layout, end.index)?,
                         false => None,
                     };
@@ -131,8 +133,22 @@ impl RowWriter {
     }
 }
 
+/// Of a foreign key to the same table: a row's entry in the parent's index is due before its entry
+/// in the child's.
+pub(in crate::table) fn is_met_first(layout: &Layout, key: &ForeignKey) -> bool {
+    let of = |index| ordinal_of(layout, index);
+    let parent = key.parent.as_ref().and_then(|end| of(end.index));
+    parent.is_some() && parent < of(key.child.index)
+}
+
 fn has_index(layout: &Layout, index: IndexId) -> bool {
-    layout.clustered.id == index || layout.secondary_by_id(index).is_some()
+    ordinal_of(layout, index).is_some()
+}
+
+/// 0 = clustered, i + 1 = secondary i. None: the index has gone.
+pub(in crate::table) fn ordinal_of(layout: &Layout, index: IndexId) -> Option<u32> {
+    let mut ordinals = 0..=layout.secondary.len() as u32;
+    ordinals.find(|ordinal| layout.index(*ordinal).is_some_and(|of| of.id == index))
 }
 
 /// The parent's key that `child`, a key of the child's index, refers to. None: to nothing. Some of
