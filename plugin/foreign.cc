@@ -64,8 +64,8 @@ LEX_CSTRING *kept(THD *thd, const std::string &text)
 /* A table that a statement is making, or has moved out of the way. */
 bool is_work_table(const std::string &path) { return !path.compare(path.rfind('/') + 1, 4, tmp_file_prefix); }
 
-/* What users call the clustered index of a table: it may be a UNIQUE key. It is the first key of the
-   note in the catalog (schema_of in ddl.cc). */
+/* What users call the clustered index of a table: it may be a UNIQUE key. It is the first key of
+   the note in the catalog (schema_of in ddl.cc). */
 std::string clustered_name(const std::string &path)
 {
   slc_table *table;

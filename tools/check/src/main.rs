@@ -209,11 +209,8 @@ fn check_all(
     if only.is_none_or(|only| only <= undo::UNDO_FILE) {
         check_own_files(store, &catalog, undo, out);
     }
-    let tables: Vec<_> = catalog
-        .tables
-        .iter()
-        .filter(|t| only.is_none_or(|only| only == t.file))
-        .collect();
+    let is_asked = |table: &&catalog::Table| only.is_none_or(|only| only == table.file);
+    let tables: Vec<_> = catalog.tables.iter().filter(is_asked).collect();
     let total = tables.iter().map(|t| store.pages_of(t.file) as u64).sum();
     let bar = ProgressBar::new(total);
     bar.set_style(
@@ -223,15 +220,15 @@ fn check_all(
     for table in tables {
         bar.set_message(table.name.clone());
         if !store.files.contains_key(&table.file) {
-            out.finding(
-                &table.name,
-                &format!("its file {} is missing", store.name_of(table.file)),
-            );
+            let what = format!("its file {} is missing", store.name_of(table.file));
+            out.finding(&table.name, &what);
             continue;
         }
         let report = table::check(store, table, undo.unfinished.is_empty(), &undo.unfinished);
-        bar.suspend(|| tell(table, &report, out));
-        bar.suspend(|| tell_orphans(store, &catalog, table, undo, out));
+        bar.suspend(|| {
+            tell(table, &report, out);
+            tell_orphans(store, &catalog, table, undo, out);
+        });
         bar.inc(store.pages_of(table.file) as u64);
     }
     bar.finish_and_clear();

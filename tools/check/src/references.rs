@@ -1,8 +1,8 @@
 //! Foreign keys: which rows refer to a parent row that is not there. Such a row is no damage, since
 //! `foreign_key_checks = 0` lets users make it. It is reported, and a finding only if asked for.
 //!
-//! Two values are compared by their images. These are the same in the child's key and in the
-//! parent's, but for the byte of a column that may be NULL and for the inversion of DESC.
+//! Two values are compared by their images. The child's key and the parent's differ only in the
+//! byte of a column that may be NULL, and in the inversion of DESC.
 use crate::bytes::hex;
 use crate::catalog::{Catalog, Foreign, Part, StringLevel, Table, DELTA_BIT};
 use crate::pending::{live_key_len, Pending};

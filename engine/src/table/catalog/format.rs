@@ -240,10 +240,8 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         WITH_PARTS | WITH_REPLACES => take_keys(b, &mut at, &mut secondary)?,
         _ => (Vec::new(), Vec::new()),
     };
-    let replaces = match b[0] {
-        WITH_REPLACES => Some(take_text(b, &mut at)?),
-        _ => None,
-    };
+    let has_replaces = b[0] == WITH_REPLACES;
+    let replaces = has_replaces.then(|| take_text(b, &mut at));
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,
@@ -254,7 +252,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         clustered,
         secondary,
         foreign,
-        replaces,
+        replaces: if let Some(name) = replaces { Some(name?) } else { None },
         change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
         schema,
         created_s,

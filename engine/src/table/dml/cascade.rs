@@ -16,9 +16,10 @@ use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::{is_met_first, ordinal_of, parent_key, References};
+use crate::table::dml::references::{is_met_first, References};
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
+use crate::table::row::parent_check::parent_key;
 use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, RowMaker, Trx};
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
@@ -140,14 +141,14 @@ impl RowWriter {
         let layout = table.layout();
         let of_child = |name: &str| {
             let key = keys.references.iter().find(|key| key.spec.name == name)?;
-            ordinal_of(layout, key.child.index)
+            layout.ordinal_of(key.child.index)
         };
         let at = match &error {
             Error::NoReferencedRow(fault) => of_child(&fault.constraint),
             Error::Duplicate { index, .. } => Some(*index),
             _ => None,
         };
-        let is_earlier = |end: &ForeignEnd| at.is_some() && ordinal_of(layout, end.index) <= at;
+        let is_earlier = |end: &ForeignEnd| at.is_some() && layout.ordinal_of(end.index) <= at;
         for key in keys
             .referenced
             .iter()

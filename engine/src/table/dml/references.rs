@@ -12,12 +12,12 @@
 //!
 //! No latch is held. Called by the steps of row changes.
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
-use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys, KeyOfForeign};
+use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::ChangedRow;
-use crate::table::row::parent_check::Parent;
+use crate::table::row::parent_check::{parent_key, Parent};
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -136,33 +136,11 @@ impl RowWriter {
 /// Of a foreign key to the same table: a row's entry in the parent's index is due before its entry
 /// in the child's.
 pub(in crate::table) fn is_met_first(layout: &Layout, key: &ForeignKey) -> bool {
-    let of = |index| ordinal_of(layout, index);
+    let of = |index| layout.ordinal_of(index);
     let parent = key.parent.as_ref().and_then(|end| of(end.index));
     parent.is_some() && parent < of(key.child.index)
 }
 
 fn has_index(layout: &Layout, index: IndexId) -> bool {
-    ordinal_of(layout, index).is_some()
-}
-
-/// 0 = clustered, i + 1 = secondary i. None: the index has gone.
-pub(in crate::table) fn ordinal_of(layout: &Layout, index: IndexId) -> Option<u32> {
-    let mut ordinals = 0..=layout.secondary.len() as u32;
-    ordinals.find(|ordinal| layout.index(*ordinal).is_some_and(|of| of.id == index))
-}
-
-/// The parent's key that `child`, a key of the child's index, refers to. None: to nothing. Some of
-/// None: the foreign key is unbound.
-pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-    let cut_short = || {
-        let what = "an index key without all columns of a foreign key";
-        Error::Invalid(what.into())
-    };
-    if key.is_null(child).ok_or_else(cut_short)? {
-        return Ok(None);
-    }
-    Ok(Some(match key.parent_key(child) {
-        Some(KeyOfForeign::Key(parent)) => Some(parent),
-        _ => None,
-    }))
+    layout.ordinal_of(index).is_some()
 }

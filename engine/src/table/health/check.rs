@@ -31,7 +31,7 @@ use crate::space;
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
-use crate::table::health::references::Orphans;
+use crate::table::health::orphans::Orphans;
 use crate::table::scan::cursor::Cursor;
 use crate::table::scan::lock_choice::LockChoice;
 use crate::table::scan::reader::Reader;

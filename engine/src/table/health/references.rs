@@ -1,7 +1,7 @@
 //! CHECK TABLE ... EXTENDED: which rows refer to a parent row that is not there.
 //!
-//! Such a row is no damage: `foreign_key_checks = 0` lets users make it. So it is reported by itself
-//! ([`Checker::orphans`]), and the table counts as sound.
+//! Such a row is no damage: `foreign_key_checks = 0` lets users make it. So it is reported by
+//! itself (`Checker::orphans`), and the table counts as sound.
 //!
 //! A row and its parent are read under one view. The child's maker held a lock on the parent when
 //! it committed (K1). So a view that sees the child sees the parent, whatever writers do meanwhile.
@@ -14,39 +14,17 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::{foreign_prefix, ForeignEnd, ForeignKey};
-use crate::table::dml::references::{ordinal_of, parent_key};
 use crate::table::health::check::Check;
+use crate::table::health::orphans::{OrphanKind, Orphans};
+use crate::table::row::parent_check::parent_key;
 use crate::table::scan::cursor::Cursor;
 use crate::table::scan::lock_choice::LockChoice;
 use crate::txn::Trx;
-use std::sync::Arc;
 
 /// Different keys of which the first row is reported.
 const NAMED_MAX: usize = 5;
 /// A comparison begins again when a definition has changed.
 const ATTEMPTS: u32 = 5;
-
-/// What is known of the rows that refer to no parent row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum OrphanKind {
-    NoParentRow,
-    /// The parent's table is missing, or has no fitting index: no row has a parent.
-    NoParentTable,
-    /// Definitions changed all the time: nothing was compared.
-    NotCompared,
-}
-
-/// The rows of one foreign key that refer to no parent row.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Orphans {
-    pub kind: OrphanKind,
-    /// The foreign key's place in the table's definition.
-    pub foreign: u32,
-    pub name: String,
-    pub rows: u64,
-    /// Clustered key and row of the first ones, each with another key.
-    pub first: Vec<(Vec<u8>, Vec<u8>)>,
-}
 
 /// The last key of the child's index, and whether its parent is missing.
 struct Last {
@@ -103,7 +81,7 @@ impl Check<'_> {
 
     /// None: the table or an index has gone.
     fn scan_references(&mut self, trx: &mut Trx, catalog: &Catalog, key: &ForeignKey) -> Result<Option<Orphans>> {
-        let Some(index) = ordinal_of(self.table.layout(), key.child.index) else {
+        let Some(index) = self.table.layout().ordinal_of(key.child.index) else {
             return Ok(None);
         };
         let mut parents = match &key.parent {
@@ -185,7 +163,7 @@ impl Parents<'_> {
         if table.is_dropped() || layout.id != self.end.table {
             return Ok(None);
         }
-        let Some(index) = ordinal_of(layout, self.end.index) else {
+        let Some(index) = layout.ordinal_of(self.end.index) else {
             return Ok(None);
         };
         self.cursor.begin(trx, index, LockChoice::default(), true)?;

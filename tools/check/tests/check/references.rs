@@ -1,4 +1,4 @@
-//! Rows that refer to no parent row: told, and a finding only if asked for.
+//! Rows that refer to no parent row: reported, and a finding only if asked for.
 use super::*;
 use sluice::index::key_shape::{PartImage, PartShape};
 use sluice::table::{ForeignAction, ForeignKeySpec, KeyPart};

@@ -32,7 +32,7 @@ fn rows_without_a_parent_are_named_by_different_keys() {
         t.fill("t", &["10 b 5", "11 - 7", "12 x -"]);
         t.check();
         unchecked(&t, "c", &["12 7", "13 7", "14 8", "15 2"]);
-        // A parent whose key has a NULL is nobody's.
+        // A parent whose key has a NULL is the parent of no row.
         unchecked(&t, "t", &["20 B 5", "21 a 5", "22 b 6"]);
         assert_eq!(t.orphans_of("p", &mut |_| ()), [] as [String; 0]);
         assert_eq!(t.orphans_of("c", &mut |_| ()), ["db/f NoParentRow 3: 12 7, 14 8"]);

@@ -2,8 +2,8 @@
 //! by several transactions, with crashes. The twin knows what cascades do.
 //!
 //! p (id, a), c (id, ref -> p.a), g (id, ref -> c.id), s (id, ref -> s.id); the actions come from
-//! the seed. Each answer of the engine must be the twin's. The rows after a start must be the twin's, too, and no row may
-//! be an orphan.
+//! the seed. Each answer of the engine must be the twin's. The rows after a start must be the
+//! twin's, too, and no row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
 //! it.
