@@ -2,16 +2,20 @@
 
    CHECK: the engine walks its pages. Only the codec can compute a row's index entries: the engine
    hands each row here, and compares the result with its indexes. Progress goes to SHOW PROCESSLIST,
-   KILL ends it. REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old
+   KILL ends it. Rows without the parent row that a foreign key asks for are a warning: users may
+   have made them on purpose. REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old
    ones in one change of the catalog. That is the cheapest way out when a page of an index cannot be
    read. In other cases (virtual columns, EXTENDED, nothing to build) the server copies the table.
    Called by: the server. */
 #include "engine.h"
 #include "ddl.h"
 #include "errors.h"
+#include "foreign.h"
 #include "ha_sluice.h"
 #include "settings.h"
 #include "table_options.h"
+#include "table_path.h"
+#include <algorithm>
 
 using namespace sluice;
 
@@ -76,13 +80,73 @@ void ha_sluice::entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, 
   }
 }
 
+/* "('a', 5)": the values of these columns in record[0]. */
+std::string ha_sluice::shown_values(const std::vector<std::string> &columns)
+{
+  std::string shown= "(";
+  for (const std::string &column : columns)
+    for (Field **field= table->field; *field; field++)
+    {
+      if (my_strcasecmp(system_charset_info, (*field)->field_name.str, column.c_str()))
+        continue;
+      StringBuffer<MAX_FIELD_WIDTH> value;
+      (*field)->val_str(&value);
+      const bool is_number= (*field)->cmp_type() == INT_RESULT || (*field)->cmp_type() == REAL_RESULT || (*field)->cmp_type() == DECIMAL_RESULT;
+      const char *const quote= is_number ? "" : "'";
+      shown+= std::string(shown.size() > 1 ? ", " : "") + quote + ErrConvString(&value).ptr() + quote;
+    }
+  return shown + ")";
+}
+
+void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
+{
+  const Check *const check= static_cast<Check *>(ctx);
+  ha_sluice *const self= check->handler;
+  const std::string name(reinterpret_cast<const char *>(orphans->name.ptr), orphans->name.len);
+  const std::vector<ForeignKey> keys= foreign_keys(SLC_FOREIGN_OF_CHILD, self->m_share->name());
+  const auto is_it= [&](const ForeignKey &key) { return key.name == name; };
+  const auto key= std::find_if(keys.begin(), keys.end(), is_it);
+  if (key == keys.end())
+    return;                             // dropped meanwhile
+  std::string text= "foreign key " + key->constraint() + ": ";
+  const std::string parent= TablePath(key->parent).quoted();
+  switch (orphans->kind)
+  {
+  case SLC_ORPHANS_NOT_COMPARED:
+    text+= "not checked, because definitions changed all the time; run CHECK TABLE again";
+    break;
+  case SLC_ORPHANS_NO_TABLE:
+    text+= std::to_string(orphans->rows) + " rows refer to table " + parent + ", which is missing or has no index for it";
+    break;
+  default:
+    text+= std::to_string(orphans->rows) + " rows have no parent row in table " + parent;
+  }
+  TABLE *const table= self->table;
+  for (uint32_t i= 0; i < orphans->count; i++)
+  {
+    if (!self->m_codec->get_row(self->plan_of_whole_rows(), table->record[0], orphans->keys[i], orphans->images[i]))
+      continue;
+    self->compute_virtual_columns_of_foreign_record(table->record[0]);
+    if (!i)
+    {
+      text+= "; the first values of (";
+      for (size_t n= 0; n < key->columns.size(); n++)
+        text+= (n ? ", " : "") + key->columns[n];
+      text+= "): ";
+    }
+    text+= (i ? ", " : "") + self->shown_values(key->columns);
+  }
+  push_warning_printf(check->thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_NO_REFERENCED_ROW, "%.*s",
+                      static_cast<int>(MY_MIN(text.size(), 500U)), text.c_str());
+}
+
 int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
 {
   connect(false);
   Check check= {thd, table, this, 0};
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
-  const slc_check how= {level_of(options->flags), &check, report_finding, entries_to_check, report_progress};
+  const slc_check how= {level_of(options->flags), &check, report_finding, entries_to_check, report_progress, report_orphans};
   const slc_err error= slc_table_check(trx(), m_share->table(), &how);
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
   if (check.stage)

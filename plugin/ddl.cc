@@ -197,7 +197,11 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     if (error)
       slc_table_drop(engine, name, nullptr);
   }
-  return server_error(error, ha_thd(), name);
+  const int server= server_error(error, ha_thd(), name);
+  if (error == SLC_FOREIGN_UNFIT && foreign.replaces())
+    /* As InnoDB says it, which notices when the copy takes the table's place. */
+    my_error(ER_ERROR_ON_RENAME, MYF(0), name, foreign.replaces(), server);
+  return server;
 }
 
 std::vector<std::string> sluice::tables_with_prefix(const std::string &prefix)

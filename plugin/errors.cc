@@ -46,6 +46,7 @@ const Translation translations[]= {
   {SLC_TABLE_IS_REFERENCED, HA_ERR_ROW_IS_REFERENCED, false},
   {SLC_FOREIGN_DEPTH, HA_ERR_FK_DEPTH_EXCEEDED, false},
   {SLC_FOREIGN_DEFINITION, HA_ERR_CANNOT_ADD_FOREIGN, false},
+  {SLC_FOREIGN_UNFIT, HA_ERR_CANNOT_ADD_FOREIGN, false},
   {SLC_FOREIGN_NAME_TAKEN, HA_ERR_FOUND_DUPP_KEY, false},
   {SLC_ROW_NOT_MADE, SLUICE_ERR_TOLD, false},
 };
@@ -75,6 +76,7 @@ void note_foreign_error(slc_err error, THD *thd)
     note_foreign_fault();
     break;
   case SLC_FOREIGN_DEFINITION:
+  case SLC_FOREIGN_UNFIT:
     if (thd)
       warn_of_foreign_key(thd, HA_ERR_CANNOT_ADD_FOREIGN, last_text);
     break;

@@ -64,6 +64,24 @@ LEX_CSTRING *kept(THD *thd, const std::string &text)
 /* A table that a statement is making, or has moved out of the way. */
 bool is_work_table(const std::string &path) { return !path.compare(path.rfind('/') + 1, 4, tmp_file_prefix); }
 
+/* What users call the clustered index of a table: it may be a UNIQUE key. It is the first key of
+   the note in the catalog (schema_of in ddl.cc). */
+std::string clustered_name(const std::string &path)
+{
+  slc_table *table;
+  if (slc_table_open(engine, path.c_str(), &table))
+    return "PRIMARY";
+  const std::string schema= text_of(slc_table_schema(table)), key= "\nkey ";
+  slc_table_close(table);
+  const size_t at= schema.find(key), from= at == std::string::npos ? 0 : at + key.size(), end= schema.find(' ', from);
+  return from && end != std::string::npos ? schema.substr(from, end - from) : "PRIMARY";
+}
+
+std::string shown_index(const std::string &path, const std::string &index)
+{
+  return index == "PRIMARY" ? clustered_name(path) : index;
+}
+
 FOREIGN_KEY_INFO *info_of(THD *thd, const ForeignKey &key)
 {
   FOREIGN_KEY_INFO *info= new (thd_alloc(thd, sizeof(FOREIGN_KEY_INFO))) FOREIGN_KEY_INFO();
@@ -75,7 +93,7 @@ FOREIGN_KEY_INFO *info_of(THD *thd, const ForeignKey &key)
   info->referenced_table= kept(thd, parent.table);
   info->update_method= option_of(key.on_update);
   info->delete_method= option_of(key.on_delete);
-  info->referenced_key_name= key.parent_index.empty() ? nullptr : kept(thd, key.parent_index);
+  info->referenced_key_name= key.parent_index.empty() ? nullptr : kept(thd, shown_index(key.parent, key.parent_index));
   const uint columns= static_cast<uint>(key.columns.size());
   for (uint i= 0; i < columns; i++)
   {
@@ -151,7 +169,7 @@ bool foreign_duplicate(std::string *child, std::string *index)
   if (fault.child.empty() || slc_table_open(engine, fault.child.c_str(), &table))
     return false;
   *child= fault.child;
-  *index= "PRIMARY";
+  *index= clustered_name(fault.child);
   if (fault.duplicate_index && fault.duplicate_index <= slc_table_index_count(table))
     *index= slc_table_index_name(table, fault.duplicate_index - 1);
   slc_table_close(table);

@@ -116,6 +116,7 @@ public:
   int check_names(THD *thd) const;
 
 private:
+  static std::string replaced_by(THD *thd, const char *name);
   void rename_keys(const char *from, const char *to);
   slc_rename m_mode{};
   std::vector<std::string> m_new_names;

@@ -360,14 +360,24 @@ ForeignRename::ForeignRename(THD *thd, const char *from, const char *to) : m_fro
   m_mode.unchecked= in_ddl_recovery || from_backup || !checks_foreign_keys(thd);
   if (!from_work)
     rename_keys(from, to);
-  else if (!from_backup && Connection::existing(thd))
+  else if (!from_backup)
   {
-    m_replaces= Connection::existing(thd)->replaced_by_copy(from);
+    m_replaces= replaced_by(thd, from);
     if (m_replaces.empty() || m_replaces == to)
       return;
     m_mode.replaces= m_replaces.c_str();
     rename_keys(m_replaces.c_str(), to);
   }
+}
+
+/* The table that the copy `name` replaces. After a crash no connection knows it. */
+std::string ForeignRename::replaced_by(THD *thd, const char *name)
+{
+  std::string replaced= Connection::existing(thd) ? Connection::existing(thd)->replaced_by_copy(name) : "";
+  const auto keep= [](void *ctx, const char *text, size_t length) { static_cast<std::string *>(ctx)->assign(text, length); };
+  if (replaced.empty())
+    slc_table_replaces(engine, name, keep, &replaced);
+  return replaced;
 }
 
 /* `from`: the name of the table that is in the constraints' names. */

@@ -280,6 +280,8 @@ private:
   /* admin.cc */
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);
   static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);
+  static void report_orphans(void *ctx, const slc_orphans *orphans);
+  std::string shown_values(const std::vector<std::string> &columns);
 
   /* autoinc.cc */
   int set_auto_increment_at_least(ulonglong value);

@@ -49,7 +49,8 @@ enum {
   SLC_FOREIGN_DEFINITION = 25, /* text says why a foreign key cannot be made */
   SLC_FOREIGN_NAME_TAKEN = 26,
   SLC_ROW_NOT_MADE = 27,  /* a callback of slc_row_maker failed, and has said why */
-  SLC_ONLINE_ALTER_FULL = 28 /* rows change faster than an online ALTER TABLE can follow */
+  SLC_ONLINE_ALTER_FULL = 28, /* rows change faster than an online ALTER TABLE can follow */
+  SLC_FOREIGN_UNFIT = 29  /* as FOREIGN_DEFINITION: of children of this table */
 };
 
 typedef struct slc_engine slc_engine;
@@ -367,6 +368,9 @@ void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per
 slc_err slc_table_open(slc_engine *, const char *name, slc_table **out);
 void    slc_table_close(slc_table *);
 slc_bytes slc_table_schema(slc_table *);          /* valid while open */
+/* the table that an ALTER TABLE will replace by `name`, if foreign keys have to follow: after a
+   crash only the engine knows it */
+slc_err slc_table_replaces(slc_engine *, const char *name, slc_text_cb cb, void *ctx);
 slc_err slc_table_set_schema(slc_engine *, const char *name, slc_bytes schema);
 /* as in slc_table_def; until the next restart */
 void    slc_table_use_change_buffering(slc_table *, uint32_t change_buffering);
@@ -449,9 +453,21 @@ slc_err slc_records_in_range(slc_table *, uint32_t index, slc_bound lo, slc_boun
 /* CHECK TABLE. Quick: every page of the trees (order, fences, links, checksums, page marks).
    Medium: overflow pages, free space, and by sums that each secondary index holds the entries of
    the rows and no others. Extended: every entry is looked up, so that those that are wrong are
-   named. */
+   named; and the parent of every row that foreign keys have refer to one. */
 enum { SLC_CHECK_QUICK = 0, SLC_CHECK_MEDIUM = 1, SLC_CHECK_EXTENDED = 2 };
 typedef struct slc_check_sink slc_check_sink;
+enum { SLC_ORPHANS_NO_ROW = 0, SLC_ORPHANS_NO_TABLE = 1, SLC_ORPHANS_NOT_COMPARED = 2 };
+/* The rows of one foreign key that refer to no parent row. NO_TABLE: the parent's table is missing,
+   or has no fitting index. NOT_COMPARED: definitions changed all the time. */
+typedef struct {
+  uint32_t foreign;          /* its place in the definition */
+  uint32_t kind;             /* SLC_ORPHANS_* */
+  slc_bytes name;            /* "database/constraint" */
+  uint64_t rows;
+  uint32_t count;            /* of those that follow: the first ones, each with another key */
+  const slc_bytes *keys;     /* clustered keys */
+  const slc_bytes *images;   /* rows */
+} slc_orphans;
 typedef struct {
   uint32_t level;
   void *ctx;
@@ -460,6 +476,8 @@ typedef struct {
   void (*entries)(void *ctx, slc_bytes pk, slc_bytes row, slc_check_sink *to);
   /* stage and stages count from 1; done of total are pages or rows */
   void (*progress)(void *ctx, uint32_t stage, uint32_t stages, uint64_t done, uint64_t total);
+  /* of an extended check; such rows are no findings */
+  void (*orphans)(void *ctx, const slc_orphans *);
 } slc_check;
 /* findings as lines; SLC_CORRUPT if any. The transaction's waiter says when to stop
    (SLC_INTERRUPTED); its view is not used. */

@@ -38,6 +38,7 @@ pub const SLC_FOREIGN_DEFINITION: slc_err = 25;
 pub const SLC_FOREIGN_NAME_TAKEN: slc_err = 26;
 pub const SLC_ROW_NOT_MADE: slc_err = 27;
 pub const SLC_ONLINE_ALTER_FULL: slc_err = 28;
+pub const SLC_FOREIGN_UNFIT: slc_err = 29;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
@@ -234,6 +235,9 @@ pub struct slc_table_stats {
 
 pub const SLC_CHECK_QUICK: u32 = 0;
 pub const SLC_CHECK_MEDIUM: u32 = 1;
+pub const SLC_ORPHANS_NO_ROW: u32 = 0;
+pub const SLC_ORPHANS_NO_TABLE: u32 = 1;
+pub const SLC_ORPHANS_NOT_COMPARED: u32 = 2;
 pub const SLC_LEVEL_PADDED: u8 = 1;
 pub const SLC_LEVEL_FILLED: u8 = 2;
 pub const SLC_STRING_LEVELS_MAX: usize = 6;

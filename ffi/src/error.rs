@@ -65,6 +65,7 @@ pub fn code(error: &Error) -> slc_err {
         Error::TableIsReferenced(_) => SLC_TABLE_IS_REFERENCED,
         Error::ForeignDepth(_) => SLC_FOREIGN_DEPTH,
         Error::ForeignDefinition(_) => SLC_FOREIGN_DEFINITION,
+        Error::ForeignUnfit(_) => SLC_FOREIGN_UNFIT,
         Error::ForeignNameTaken(_) => SLC_FOREIGN_NAME_TAKEN,
         Error::RowNotMade => SLC_ROW_NOT_MADE,
         Error::OnlineAlterFull(_) => SLC_ONLINE_ALTER_FULL,

@@ -10,7 +10,7 @@ use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::bytes::prefix_successor;
 use sluice::base::Error;
-use sluice::table::{CheckLevel, Checker, EntrySink};
+use sluice::table::{CheckLevel, Checker, EntrySink, OrphanKind, Orphans};
 use std::borrow::Cow;
 use std::ffi::c_void;
 
@@ -126,6 +126,19 @@ pub struct slc_check {
     finding: slc_text_cb,
     entries: Option<unsafe extern "C" fn(*mut c_void, slc_bytes, slc_bytes, *mut slc_check_sink)>,
     progress: Option<unsafe extern "C" fn(*mut c_void, u32, u32, u64, u64)>,
+    orphans: Option<unsafe extern "C" fn(*mut c_void, *const slc_orphans)>,
+}
+
+/// As in the header.
+#[repr(C)]
+pub struct slc_orphans {
+    foreign: u32,
+    kind: u32,
+    name: slc_bytes,
+    rows: u64,
+    count: u32,
+    keys: *const slc_bytes,
+    images: *const slc_bytes,
 }
 
 /// What `slc_check_sink *` points to, for the length of one call of `entries`.
@@ -151,6 +164,25 @@ impl Checker for Callbacks<'_> {
                 std::ptr::from_mut(&mut sink).cast(),
             )
         };
+    }
+    fn orphans(&mut self, orphans: &Orphans) {
+        let Some(callback) = self.0.orphans else { return };
+        let keys = Vec::from_iter(orphans.first.iter().map(|(pk, _)| slc_bytes::of(pk)));
+        let images = Vec::from_iter(orphans.first.iter().map(|(_, row)| slc_bytes::of(row)));
+        let all = slc_orphans {
+            foreign: orphans.foreign,
+            kind: match orphans.kind {
+                OrphanKind::NoParentRow => SLC_ORPHANS_NO_ROW,
+                OrphanKind::NoParentTable => SLC_ORPHANS_NO_TABLE,
+                OrphanKind::NotCompared => SLC_ORPHANS_NOT_COMPARED,
+            },
+            name: slc_bytes::of(orphans.name.as_bytes()),
+            rows: orphans.rows,
+            count: keys.len() as u32,
+            keys: keys.as_ptr(),
+            images: images.as_ptr(),
+        };
+        unsafe { callback(self.0.ctx, &all) }
     }
     fn progress(&mut self, stage: u32, stages: u32, done: u64, total: u64) {
         if let Some(progress) = self.0.progress {

@@ -273,6 +273,28 @@ pub unsafe extern "C" fn slc_table_schema(table: *mut slc_table) -> slc_bytes {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_table_replaces(
+    engine: *mut slc_engine,
+    named: *const c_char,
+    cb: slc_text_cb,
+    ctx: *mut c_void,
+) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || {
+        let tables = engine.store().tables();
+        // SAFETY: the caller's promise.
+        let table = tables.open_table(unsafe { name(named)? })?;
+        let replaces = table.layout().replaces.clone();
+        tables.close_table(&table);
+        if let (Some(cb), Some(replaces)) = (cb, replaces) {
+            // SAFETY: the callback has the header's signature.
+            unsafe { cb(ctx, replaces.as_ptr().cast(), replaces.len()) }
+        }
+        Ok(())
+    })
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_table_set_schema(
     engine: *mut slc_engine,
     table: *const c_char,

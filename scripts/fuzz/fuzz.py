@@ -8,7 +8,7 @@ clock, or on what purge and merges had done by then. It is a finding as well, an
 compared.
 
 Most runs have tables whose keys share columns (overlap.py), searched by all parts of each key (searches.py); the others have any
-tables (schema.py). A SELECT with a hint is also compared to the same one without keys, on Sluice alone: for that no InnoDB is needed.
+tables (schema.py). One run in five has tables with foreign keys (families.py). A SELECT with a hint is also compared to the same one without keys, on Sluice alone: for that no InnoDB is needed.
 
 A difference is a question, not a verdict: about one run in two hundred ends in one that is InnoDB's own or the server's. What is known
 of that kind is not made; the places that leave it out say why ("InnoDB's own", "the server's own"). Still made: virtual columns of older
@@ -27,6 +27,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import connection  # noqa: E402
 import display  # noqa: E402
+from families import Families  # noqa: E402
 from pair import Difference, Limit, Pair  # noqa: E402
 from reduce import reduced  # noqa: E402
 from server import BUILD, Server, ServerError, free_port  # noqa: E402
@@ -44,12 +45,12 @@ REPLAYS = 8
 class Run:
     """One seed: the statements it made so far, and how it came out."""
 
-    def __init__(self, server, seed, statement_count):
+    def __init__(self, server, seed, statement_count, families):
         self.server = server
         self.chance = random.Random(seed)
         self.statement_count = statement_count
         self.script = []
-        self.statements = Statements(self.chance)
+        self.statements = (Families if self.chance.random() < families else Statements)(self.chance)
 
     def go(self):
         pair = opened(self.server)
@@ -74,6 +75,8 @@ class Run:
         """Not every CREATE TABLE is accepted."""
         while not self.statements.tables:
             self.step(pair, *self.statements.create(small=True))
+        if isinstance(self.statements, Families):
+            return
         # InnoDB's own: it merges what two keys found in the order of whole columns, of which the primary key has the beginning.
         if any(table.loose_in_primary() for table in self.statements.tables):
             self.step(pair, "SET optimizer_switch='index_merge=off'")
@@ -95,6 +98,7 @@ class Run:
         kept = self.statements
         kept.tables = [table for table in kept.tables if not table.temporary]
         kept.handler, kept.handler_goes_on, kept.locked, kept.in_transaction = None, None, False, False
+        kept.checks = True
         self.need_table(pair)
         self.account(pair)
 
@@ -166,6 +170,7 @@ def arguments_of_command_line():
     parser.add_argument("--runs", type=int, default=100)
     parser.add_argument("--minutes", type=float, help="as many runs as fit into that time, instead of --runs")
     parser.add_argument("--statements", type=int, default=160, help="in each run")
+    parser.add_argument("--families", type=float, default=0.2, metavar="PART", help="the part of runs that has foreign keys (0.2)")
     parser.add_argument("--keep-going", action="store_true", help="go on after a difference")
     parser.add_argument("--reduce-seconds", type=float, default=60)
     parser.add_argument("--replay", type=pathlib.Path, help="run this script of statements")
@@ -182,7 +187,7 @@ def fuzz(server, arguments):
     found, seed, statements = 0, first, 0
     with display.Progress(None if arguments.minutes else arguments.runs, "fuzz") as progress:
         while time.monotonic() < deadline if arguments.minutes else seed < first + arguments.runs:
-            run = Run(server, seed, arguments.statements)
+            run = Run(server, seed, arguments.statements, arguments.families)
             try:
                 run.go()
             except Limit as limit:

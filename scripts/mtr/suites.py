@@ -10,9 +10,9 @@ Every run has private copies (tree.py), so the tests themselves can be changed, 
 - no error ends a test, whether it is expected or not: it is printed like the rest, so that a statement which is refused hides
   nothing behind it;
 - how a definition statement is to be carried out (ALGORITHM=, LOCK=NONE) and row formats go from it: the refusal of one would make
-  a different table of what follows. FOREIGN KEY goes from table definitions for the same reason, but for tests that are about it. All
-  of these have tests in the suite storage_engine or among our own;
-- tests about another engine are left out, they would only ask that engine twice; so is what a suite itself has disabled.
+  a different table of what follows. These have tests in the suite storage_engine or among our own;
+- tests about another engine are left out, they would only ask that engine twice; so is what a suite itself has disabled;
+- of the suites innodb, main and rpl only the tests about foreign keys are run (CHOSEN): most of the others are about one engine.
 
 The suite storage_engine was written for any engine: there only its engine's name is put in, and its lists of disabled tests go,
 which excuse stale results.
@@ -35,6 +35,32 @@ TESTS_TOTAL = {
     "versioning": 32,
     "sql_sequence": 26,
     "binlog": 143,
+    "innodb": 52,
+    "main": 23,
+    "rpl": 9,
+}
+# Of these suites only the tests in which foreign keys are made and used. Left out: those about the files and tables of InnoDB.
+CHOSEN = {
+    "innodb": """
+        add_constraint add_foreign_key alter_copy_bulk alter_foreign_crash alter_partitioned cascade_lock_wait dropdb fk_col_alter
+        fk_drop_alter foreign-keys foreign_key foreign_key_debug foreign_key_not_windows foreign_null foreign_sql_mode innodb
+        innodb-alter innodb-alter-table innodb-fk innodb-fk-virtual innodb-fk-warnings innodb-fkcheck innodb-get-fk innodb-index
+        innodb-index-online-fk innodb-mdev-7513 innodb-on-duplicate-update innodb-system-table-view innodb-truncate
+        innodb_bug12661768 innodb_bug21704 innodb_bug46676 innodb_bug47621 innodb_bug48024 innodb_bug53046 innodb_bug53592
+        innodb_bug56143 innodb_bug57255 innodb_bug57904 innodb_bug60196 innodb_bug60229 innodb_bug68148 innodb_mysql insert_debug
+        instant_alter instant_alter_bugs lock_insert_into_empty rename_table stored_fk truncate_foreign update-cascade
+        update_time_wl6658
+        """.split(),
+    "main": """
+        alter_table cache_innodb create drop_table_force foreign_key func_rollback grant5 information_schema_db
+        information_schema_inno insert_innodb long_unique_bugs lowercase_table4 multi_update parser_bug21114_innodb
+        partition_exchange partition_innodb query_cache_innodb simultaneous_assignment sp-bugs subselect2 subselect_innodb
+        trigger-trans update_use_source
+        """.split(),
+    "rpl": """
+        rpl_drop_db_fail rpl_foreign_key_innodb rpl_idempotency rpl_mdev382 rpl_row_foreign_key_mdl rpl_row_idempotency
+        rpl_row_triggers rpl_row_vcol_crash rpl_xa_gap_lock
+        """.split(),
 }
 # The transactional part runs into lock waits on purpose; in the others a short wait would end statements that only wait their turn.
 TRX_OPTIONS = "--innodb-lock-wait-timeout=1 --loose-sluice-lock-wait-timeout=1 --loose-rocksdb-lock-wait-timeout=1\n"
@@ -46,9 +72,6 @@ SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
 HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
                     rb"|row_format\s*=\s*(?:compact|redundant|compressed|dynamic)|key_block_size\s*=\s*\d+)\b(?:\s*,(?=\s*engine))?", re.IGNORECASE)
-FOREIGN_KEY = re.compile(rb",\s*(?:constraint\s+\S+\s+)?foreign\s+key\s*[`\w-]*\s*\([^)]*\)\s*references\s+[\w.`]+\s*\([^)]*\)"
-                         rb"(?:\s+on\s+(?:delete|update)\s+(?:restrict|cascade|set\s+null|no\s+action))*", re.IGNORECASE)
-ABOUT_FOREIGN_KEYS = re.compile(r"(^|_)(fk|foreign)(_|$)")
 # A warning of the server's that a test expects; fewer are prepared where a statement of theirs was refused.
 PREPARED_AT_RESTART = (b"Found $prepared_at_server_restart prepared", b"Found .* prepared")
 GO_ON = b"--disable_abort_on_error\n"
@@ -82,20 +105,23 @@ class Suite:
         without = ["*.result", "*.rdiff"]
         top = self.name.split("/")[0]
         # The suites' tests also take includes and whole tests from these.
-        for folder in (tree.copy_tests("include", []), tree.copy_suite("rpl", without), tree.copy_suite(top, without)):
+        suites = [tree.copy_suite(name, without) for name in sorted({"rpl", top} - {"main"})]
+        if top == "main":
+            suites.append(tree.copy_tests(top, without))
+        for folder in (tree.copy_tests("include", []), *suites):
             name_engine(folder, SHOWN.get(engine, engine))
             if folder.name != "include":
                 smooth(folder)
             keep_first_combinations(folder, engine)
         (tree.tests / "include/have_binlog_format_mixed_or_statement.opt").write_text("--binlog-format=mixed\n")
         (tree.tests / "include/linux.inc").write_text("# Debian calls its server's system debian-linux-gnu, and the tests for Linux skipped it.\n")
-        self.folder = tree.tests / "suite" / self.name
+        self.folder = tree.tests / ("" if self.name == "main" else "suite") / self.name
         tests = self._tests_folder()
         for path in tests.glob("*.test"):
             path.write_bytes(GO_ON + path.read_bytes())
         disabled = self._disabled()
         return sorted(path.stem for path in tests.glob("*.test")
-                      if path.stem not in disabled and not OF_ANOTHER_ENGINE.search(path.stem))
+                      if path.stem in CHOSEN.get(self.name, [path.stem]) and path.stem not in disabled and not OF_ANOTHER_ENGINE.search(path.stem))
 
     def _tests_folder(self):
         return self.folder / "t" if (self.folder / "t").is_dir() else self.folder
@@ -142,8 +168,6 @@ def smooth(folder):
         if path.suffix in (".test", ".inc") and path.is_file():
             text = path.read_bytes()
             changed = HOW_TO.sub(b"", EXPECTED_ERROR.sub(b"", text))
-            if not ABOUT_FOREIGN_KEYS.search(path.stem):
-                changed = FOREIGN_KEY.sub(b"", changed)
             changed = changed.replace(b"enable_abort_on_error", b"disable_abort_on_error")
             changed = changed.replace(*PREPARED_AT_RESTART)
             if changed != text:

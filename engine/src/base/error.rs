@@ -84,6 +84,9 @@ pub enum Error {
     /// A foreign key cannot be made, or is in the way of a change of definitions.
     #[error("{0}")]
     ForeignDefinition(String),
+    /// The table would not fit the foreign keys of the children that wait for it.
+    #[error("{0}")]
+    ForeignUnfit(String),
     /// A foreign key of that name exists in the database.
     #[error("a foreign key named {0} exists")]
     ForeignNameTaken(String),

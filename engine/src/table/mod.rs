@@ -46,6 +46,7 @@ pub use catalog::layout::{IndexSpec, Layout, TableSpec};
 pub use catalog::table::Table;
 pub use dml::change::RowWriter;
 pub use health::check::{CheckLevel, Checker, EntrySink};
+pub use health::orphans::{OrphanKind, Orphans};
 pub use merge_scheduler::at_random::Chance;
 pub use merge_scheduler::change_report::{ChangeReport, IndexChanges};
 pub use merge_scheduler::rates::ROUNDS;

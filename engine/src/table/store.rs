@@ -206,7 +206,7 @@ impl Store {
         level: CheckLevel,
         checker: &mut dyn Checker,
     ) -> Result<bool> {
-        check_table(&self.reader, trx, table, level, checker)
+        check_table((&self.reader, &self.catalog), trx, table, level, checker)
     }
 
     /// The error with the names that the catalog knows, and the way out.

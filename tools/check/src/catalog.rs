@@ -11,6 +11,8 @@ const ROOTS_AT: usize = 80;
 const CATALOG_INDEX: u32 = 1;
 /// The version of a definition that has the parts of its keys, and foreign keys.
 const WITH_PARTS: u8 = 4;
+/// The same, and the name of the table that an ALTER TABLE will replace by this one.
+const WITH_REPLACES: u8 = 5;
 /// Root of the tree of statistics, drawn in `engine/src/table/statistics/stored.rs`; 0: there is
 /// none.
 const STATISTICS_AT: usize = ROOTS_AT + 12;
@@ -26,6 +28,34 @@ pub struct Secondary {
     pub quarantined: bool,
 }
 
+/// One part of an index.
+pub struct Part {
+    pub column: String,
+    /// The part is the whole column.
+    pub is_whole: bool,
+    pub nullable: bool,
+    /// DESC.
+    pub inverted: bool,
+    /// Of the image, unless it is a string's.
+    pub len: usize,
+    /// Of a string: drawn in `engine/src/index/key_shape.rs`.
+    pub levels: Vec<StringLevel>,
+}
+
+pub struct StringLevel {
+    pub form: u8,
+    pub unit: u8,
+    pub space: [u8; 4],
+}
+
+/// A foreign key of a child.
+pub struct Foreign {
+    pub name: String,
+    pub parent: String,
+    pub columns: Vec<String>,
+    pub parent_columns: Vec<String>,
+}
+
 pub struct Table {
     pub name: String,
     pub file: u32,
@@ -35,6 +65,9 @@ pub struct Table {
     pub root: u32,
     pub schema: String,
     pub secondary: Vec<Secondary>,
+    /// Of the clustered index, then of the others; empty in older versions.
+    pub parts: Vec<Vec<Part>>,
+    pub foreign: Vec<Foreign>,
     /// (index, root) of trees that are being given up.
     pub freeing: Vec<(u32, u32)>,
 }
@@ -104,7 +137,7 @@ fn walk_statistics(store: &Store, root: u32, walked: &mut Walked) {
 
 fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
     let mut b = Reader::new(bytes);
-    let version = b.u8().filter(|version| (1..=WITH_PARTS).contains(version))?;
+    let version = b.u8().filter(|version| (1..=WITH_REPLACES).contains(version))?;
     let flags = b.u8()?;
     let file = b.u32()?;
     let key_len = b.varint()? as usize;
@@ -129,11 +162,15 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
     for _ in 0..b.varint()? {
         freeing.push((b.u32()?, b.u32()?));
     }
-    if version == WITH_PARTS {
+    let (mut parts, mut foreign) = (Vec::new(), Vec::new());
+    if version >= WITH_PARTS {
         for _ in 0..=secondary.len() {
-            pass_parts(&mut b)?;
+            parts.push(take_parts(&mut b)?);
         }
-        pass_foreign_keys(&mut b)?;
+        foreign = take_foreign_keys(&mut b)?;
+    }
+    if version == WITH_REPLACES {
+        b.bytes()?;
     }
     if !b.is_at_end() {
         return None;
@@ -147,39 +184,73 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
         root,
         schema,
         secondary,
+        parts,
+        foreign,
         freeing,
     })
 }
 
-/// The parts of one index, drawn in `engine/src/table/catalog/key_part.rs`.
-fn pass_parts(b: &mut Reader<'_>) -> Option<()> {
-    const STRING: u8 = 8;
-    const LEVEL: usize = 6;
-    for _ in 0..b.varint()? {
-        b.bytes()?;
-        b.bytes()?;
-        match b.u8()? & STRING {
-            0 => b.u32().map(|_| ())?,
-            _ => {
-                let levels = b.u8()? as usize;
-                b.take(levels * LEVEL).map(|_| ())?;
-            }
-        }
-    }
-    Some(())
+fn text(bytes: &[u8]) -> String {
+    String::from_utf8_lossy(bytes).into_owned()
 }
 
-fn pass_foreign_keys(b: &mut Reader<'_>) -> Option<()> {
-    const ACTIONS: u8 = 4;
+/// The parts of one index, drawn in `engine/src/table/catalog/key_part.rs`.
+fn take_parts(b: &mut Reader<'_>) -> Option<Vec<Part>> {
+    const WHOLE: u8 = 1;
+    const NULLABLE: u8 = 2;
+    const INVERTED: u8 = 4;
+    const STRING: u8 = 8;
+    let mut parts = Vec::new();
     for _ in 0..b.varint()? {
+        let column = text(b.bytes()?);
         b.bytes()?;
-        b.bytes()?;
+        let flags = b.u8()?;
+        let (mut len, mut levels) = (0, Vec::new());
+        if flags & STRING == 0 {
+            len = b.u32()? as usize;
+        } else {
+            for _ in 0..b.u8()? {
+                let (form, unit) = (b.u8()?, b.u8()?);
+                let space = b.take(4)?.try_into().ok()?;
+                levels.push(StringLevel { form, unit, space });
+            }
+            let is_known = |level: &StringLevel| level.form < 3 && (1..=4).contains(&level.unit);
+            if !levels.iter().all(is_known) {
+                return None;
+            }
+        }
+        parts.push(Part {
+            column,
+            is_whole: flags & WHOLE != 0,
+            nullable: flags & NULLABLE != 0,
+            inverted: flags & INVERTED != 0,
+            len,
+            levels,
+        });
+    }
+    Some(parts)
+}
+
+/// Drawn in `engine/src/table/catalog/format.rs`.
+fn take_foreign_keys(b: &mut Reader<'_>) -> Option<Vec<Foreign>> {
+    const ACTIONS: u8 = 4;
+    let mut keys = Vec::new();
+    for _ in 0..b.varint()? {
+        let (name, parent) = (text(b.bytes()?), text(b.bytes()?));
         for _ in 0..2 {
             b.u8().filter(|action| *action < ACTIONS)?;
         }
-        for _ in 0..2 * b.varint()? {
-            b.bytes()?;
+        let (mut columns, mut parent_columns) = (Vec::new(), Vec::new());
+        for _ in 0..b.varint()? {
+            columns.push(text(b.bytes()?));
+            parent_columns.push(text(b.bytes()?));
         }
+        keys.push(Foreign {
+            name,
+            parent,
+            columns,
+            parent_columns,
+        });
     }
-    Some(())
+    Some(keys)
 }

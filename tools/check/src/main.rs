@@ -6,7 +6,7 @@
 //! applied in memory, as the next start would.
 //!
 //! Reading order: `log` and `redo` (the log), `store` (the directory as recovery would leave it),
-//! `tree`, `space`, `undo`, `catalog`, `pending`, then `table` and `dump`.
+//! `tree`, `space`, `undo`, `catalog`, `pending`, then `table`, `references` and `dump`.
 mod bytes;
 mod catalog;
 mod dump;
@@ -14,6 +14,7 @@ mod log;
 mod page;
 mod pending;
 mod redo;
+mod references;
 mod space;
 mod store;
 mod table;
@@ -44,6 +45,9 @@ struct Arguments {
     /// Ignore the redo log: pages may be older than it
     #[arg(long)]
     no_redo: bool,
+    /// Rows that refer to no parent row are findings, too: exit code 1
+    #[arg(long)]
+    orphans: bool,
     /// Only findings and the last line
     #[arg(long, short)]
     quiet: bool,
@@ -115,6 +119,7 @@ fn run(arguments: &Arguments) -> Result<usize, String> {
     }
     let mut out = Output {
         quiet: arguments.quiet,
+        orphans: arguments.orphans,
         findings: 0,
     };
     out.head(&store, &undo);
@@ -145,6 +150,8 @@ fn tell_log(store: &Store) {
 
 struct Output {
     quiet: bool,
+    /// They are findings.
+    orphans: bool,
     findings: usize,
 }
 
@@ -202,11 +209,8 @@ fn check_all(
     if only.is_none_or(|only| only <= undo::UNDO_FILE) {
         check_own_files(store, &catalog, undo, out);
     }
-    let tables: Vec<_> = catalog
-        .tables
-        .iter()
-        .filter(|t| only.is_none_or(|only| only == t.file))
-        .collect();
+    let is_asked = |table: &&catalog::Table| only.is_none_or(|only| only == table.file);
+    let tables: Vec<_> = catalog.tables.iter().filter(is_asked).collect();
     let total = tables.iter().map(|t| store.pages_of(t.file) as u64).sum();
     let bar = ProgressBar::new(total);
     bar.set_style(
@@ -216,14 +220,15 @@ fn check_all(
     for table in tables {
         bar.set_message(table.name.clone());
         if !store.files.contains_key(&table.file) {
-            out.finding(
-                &table.name,
-                &format!("its file {} is missing", store.name_of(table.file)),
-            );
+            let what = format!("its file {} is missing", store.name_of(table.file));
+            out.finding(&table.name, &what);
             continue;
         }
         let report = table::check(store, table, undo.unfinished.is_empty(), &undo.unfinished);
-        bar.suspend(|| tell(table, &report, out));
+        bar.suspend(|| {
+            tell(table, &report, out);
+            tell_orphans(store, &catalog, table, undo, out);
+        });
         bar.inc(store.pages_of(table.file) as u64);
     }
     bar.finish_and_clear();
@@ -276,6 +281,29 @@ fn tell(table: &catalog::Table, report: &table::Report, out: &mut Output) {
     ));
     for note in &report.notes {
         out.say(format!("{}: {note}", table.name));
+    }
+}
+
+/// The rows of the table that refer to no parent row.
+fn tell_orphans(
+    store: &Store,
+    catalog: &catalog::Catalog,
+    table: &catalog::Table,
+    undo: &undo::Undo,
+    out: &mut Output,
+) {
+    if table.foreign.is_empty() || table::is_copy(table) {
+        return;
+    }
+    if !undo.unfinished.is_empty() {
+        let why = "its foreign keys are not checked, because transactions have not ended";
+        return out.say(format!("{}: {why}", table.name));
+    }
+    for what in references::check(store, catalog, table) {
+        match out.orphans {
+            true => out.finding(&table.name, &what),
+            false => println!("{}: {what}", table.name),
+        }
     }
 }
 

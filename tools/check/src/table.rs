@@ -12,8 +12,8 @@ use crate::undo::{version_before, Before};
 use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-const ROW_HEADER: usize = 13;
-const ROW_MARKED: u8 = 1;
+pub const ROW_HEADER: usize = 13;
+pub const ROW_MARKED: u8 = 1;
 const ROW_OVERFLOW: u8 = 2;
 /// Where a row's undo would be, if there is none.
 const NO_UNDO: (u32, u16) = (0, 0);
@@ -112,7 +112,7 @@ const CUT_SHORT: &str =
 
 /// By the name that the server gives to the copy until it takes the table's place. Between two of
 /// its loads, no list identifies it.
-fn is_copy(table: &Table) -> bool {
+pub fn is_copy(table: &Table) -> bool {
     table
         .name
         .rsplit('/')

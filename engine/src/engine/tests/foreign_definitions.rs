@@ -77,7 +77,7 @@ fn bound(tables: &Tables, table: &str) -> (Vec<String>, Vec<String>) {
 }
 fn why(result: Result<(), Error>) -> String {
     match result.expect_err("refused") {
-        Error::ForeignDefinition(why) => why,
+        Error::ForeignDefinition(why) | Error::ForeignUnfit(why) => why,
         error => format!("{error:?}"),
     }
 }
@@ -237,6 +237,50 @@ fn a_table_that_replaces_another_gets_its_children() {
     tables.drop_table("aside").expect("dropped");
     assert_eq!(bound(tables, "p").1, ["f"]);
     assert!(!made.foreign().as_ref().expect("some").references[0].is_carried_over);
+}
+
+/// A crash between the copy and its way into place, under another name: only the copy's definition
+/// knows which table it replaces.
+#[test]
+fn children_follow_a_copy_to_another_name_after_a_crash() {
+    for old_is_dropped in [false, true] {
+        let disk = SimDisk::new(7);
+        let engine = open(&disk);
+        let tables = engine.store().tables();
+        tables.create_table("p", &spec(&[])).expect("create");
+        let to_itself = key("own", &["a"], "p", &["id"]);
+        let parent = child(vec![to_itself]);
+        tables
+            .create_table("c", &child(vec![key("f", &["a"], "p", &["id"])]))
+            .expect("create");
+        let replacing = CreateMode {
+            replaces: Some("p"),
+            unchecked: false,
+        };
+        tables.create_table_as("new", &parent, replacing).expect("create");
+        drop(engine);
+        let engine = open(&disk);
+        let tables = engine.store().tables();
+        assert_eq!(bound(tables, "p").1, ["f"], "the copy is no child yet");
+        if old_is_dropped {
+            tables.drop_table_as("p", &|_| true).expect("dropped");
+            assert_eq!(bound(tables, "c").0, ["f!"]);
+        }
+        let mode = RenameMode {
+            kind: RenameKind::IntoPlace,
+            unchecked: true,
+            ..RenameMode::default()
+        };
+        tables.rename_table_as("new", "q", &mode).expect("renamed");
+        assert_eq!(bound(tables, "q").1, ["f", "own"]);
+        drop(engine);
+        let engine = open(&disk);
+        let tables = engine.store().tables();
+        assert_eq!(bound(tables, "q").1, ["f", "own"], "after another crash");
+        let renamed = tables.open_table("q").expect("there");
+        assert!(renamed.layout().replaces.is_none());
+        tables.close_table(&renamed);
+    }
 }
 
 #[test]

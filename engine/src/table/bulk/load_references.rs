@@ -13,8 +13,7 @@ use crate::table::bulk::table_load::TableLoad;
 use crate::table::catalog::foreign_binding::bound;
 use crate::table::catalog::foreign_key::{foreign_prefix, ForeignKey};
 use crate::table::catalog::layout::Layout;
-use crate::table::dml::references::parent_key;
-use crate::table::row::parent_check::Parent;
+use crate::table::row::parent_check::{parent_key, Parent};
 use crate::txn::Trx;
 use std::sync::Arc;
 

@@ -22,7 +22,7 @@ use crate::table::catalog::damage_log::DamageLog;
 use crate::table::catalog::dictionary::{Catalog, DdlNumbers};
 use crate::table::catalog::foreign_binding::{bind, check_definition, check_waiting_children};
 use crate::table::catalog::foreign_key::ForeignKeySpec;
-use crate::table::catalog::foreign_rename::{check_no_child, followers, rename_foreign_keys};
+use crate::table::catalog::foreign_rename::{check_no_child, followers, rename_foreign_keys, replaced};
 use crate::table::catalog::layout::{IndexSpec, Layout, Secondary, TableSpec};
 use crate::table::catalog::table::Table;
 use crate::table::statistics::state::Statistics;
@@ -54,7 +54,8 @@ impl Tables {
         }
         self.with_mark(|created| {
             let _hold = self.redo.hold_checkpoint();
-            let layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
+            let mut layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
+            layout.replaces = mode.replaces.and_then(|old| replaced(&self.catalog, &layout, old));
             sync_point(SyncPoint::FileMade);
             let checked = check_definition(&self.catalog, name, &layout, mode.replaces, mode.unchecked);
             let recorded =
@@ -115,6 +116,12 @@ impl Tables {
         }
         let mut layout = table.layout().clone();
         layout.created_s = self.pool.disk().wall_s();
+        // After a crash only the definition knows it.
+        let replaces = layout.replaces.take().filter(|_| mode.kind == RenameKind::IntoPlace);
+        let mode = &RenameMode {
+            replaces: mode.replaces.or(replaces.as_deref()),
+            ..*mode
+        };
         if !mode.foreign_names.is_empty() {
             rename_foreign_keys(&mut layout, mode.foreign_names)?;
         }
@@ -295,6 +302,7 @@ impl Tables {
             clustered,
             secondary,
             foreign: spec.foreign.iter().cloned().map(Arc::new).collect(),
+            replaces: None,
             change_buffering: spec.change_buffering,
             schema: spec.schema.clone(),
             created_s: self.pool.disk().wall_s(),

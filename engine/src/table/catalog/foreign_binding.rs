@@ -51,6 +51,11 @@ pub(in crate::table) fn bind(catalog: &Catalog, names: &[&str]) {
 /// Binds the foreign keys of all tables: at the start.
 pub(in crate::table) fn bind_all(catalog: &Catalog) {
     let names = catalog.names();
+    for table in names.iter().filter_map(|name| catalog.get(name)) {
+        if let Some(replaces) = &table.layout().replaces {
+            catalog.foreign.write().note_made(&table.name(), replaces);
+        }
+    }
     bind(catalog, &Vec::from_iter(names.iter().map(String::as_str)));
 }
 
@@ -189,7 +194,11 @@ pub(in crate::table) fn check_waiting_children(catalog: &Catalog, name: &str, la
         .filter_map(|child| catalog.get(child))
     {
         for spec in child.layout().foreign.iter().filter(|spec| spec.parent == name) {
-            check_key(catalog, child.layout(), spec, Some(layout), false)?;
+            let checked = check_key(catalog, child.layout(), spec, Some(layout), false);
+            checked.map_err(|e| match e {
+                Error::ForeignDefinition(why) => Error::ForeignUnfit(why),
+                e => e,
+            })?;
         }
     }
     Ok(())

@@ -46,6 +46,13 @@ pub(in crate::table) fn followers(
         .collect()
 }
 
+/// The table that the new one `layout` replaces, if foreign keys have to follow to the new name.
+pub(in crate::table) fn replaced(catalog: &Catalog, layout: &Layout, old: &str) -> Option<String> {
+    let has_children = !catalog.foreign.read().children_of(old).is_empty();
+    let is_noted = !layout.temporary && (has_children || !layout.foreign.is_empty());
+    is_noted.then(|| old.to_string())
+}
+
 /// Fails if another table refers to this one, unless that child may lose its parent.
 pub(in crate::table) fn check_no_child(catalog: &Catalog, name: &str, may_lose: &dyn Fn(&str) -> bool) -> Result<()> {
     let foreign = catalog.foreign.read();

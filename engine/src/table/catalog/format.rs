@@ -3,8 +3,8 @@
 //! Key: table name, a zero byte, piece number (u8). A definition too long for one entry goes on in
 //! the next piece. The pieces joined:
 //! ```text
-//! version     u8      2; 3 if a tree of it is wide; 4 if it has what follows `freeing`
-//!                     (1, without the delta roots, is read too)
+//! version     u8      2; 3 if a tree of it is wide; 4 if it has what follows `freeing`;
+//!                     5 if it has `replaces`, too (1, without the delta roots, is read too)
 //! flags       u8      bit 0 = hidden clustered key
 //!                     bits 1 to 3 = change buffering: 0 as the engine's setting says,
 //!                     else its number + 1
@@ -20,6 +20,7 @@
 //! parts       of the clustered key, then of each secondary index: `key_part.rs`
 //! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8,
 //!             on update u8, columns varint, then each: column bytes, parent's column bytes
+//! replaces    bytes: name of the table that an ALTER TABLE will replace by this one
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is
 //! younger than every table.
@@ -40,6 +41,8 @@ const VERSION: u8 = 2;
 const WITH_WIDE: u8 = 3;
 /// With the parts of keys, and with foreign keys.
 const WITH_PARTS: u8 = 4;
+/// With the name of the table that is to be replaced.
+const WITH_REPLACES: u8 = 5;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
 const BUFFERING_SHIFT: u8 = 1;
@@ -100,9 +103,10 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     debug_assert!(buffering <= BUFFERING_BITS, "the format has three bits for it");
     debug_assert!(!layout.temporary, "a temporary table is in no catalog");
     let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
-    let has_parts = layout.has_parts() || !layout.foreign.is_empty();
+    let has_parts = layout.has_parts() || !layout.foreign.is_empty() || layout.replaces.is_some();
     let mut out = vec![
         match (has_parts, has_wide) {
+            _ if layout.replaces.is_some() => WITH_REPLACES,
             (true, _) => WITH_PARTS,
             (false, true) => WITH_WIDE,
             (false, false) => VERSION,
@@ -133,6 +137,9 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
         push_parts(&mut out, &layout.pk_parts);
         layout.secondary.iter().for_each(|s| push_parts(&mut out, &s.parts));
         push_foreign(&mut out, layout);
+    }
+    if let Some(replaces) = &layout.replaces {
+        push_bytes(&mut out, replaces.as_bytes());
     }
     out
 }
@@ -173,7 +180,7 @@ fn take_foreign(b: &[u8], at: &mut usize) -> Option<ForeignKeySpec> {
 /// `name`: as the user writes it.
 pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
-        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE | &WITH_PARTS) => {}
+        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE | &WITH_PARTS | &WITH_REPLACES) => {}
         Some(v) => {
             return Err(Error::Unsupported(format!(
                 "table {name} was written by a later version of Sluice (definition format {v})"
@@ -230,9 +237,11 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
     let (pk_parts, foreign) = match b[0] {
-        WITH_PARTS => take_keys(b, &mut at, &mut secondary)?,
+        WITH_PARTS | WITH_REPLACES => take_keys(b, &mut at, &mut secondary)?,
         _ => (Vec::new(), Vec::new()),
     };
+    let has_replaces = b[0] == WITH_REPLACES;
+    let replaces = has_replaces.then(|| take_text(b, &mut at));
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,
@@ -243,6 +252,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         clustered,
         secondary,
         foreign,
+        replaces: if let Some(name) = replaces { Some(name?) } else { None },
         change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
         schema,
         created_s,
@@ -318,6 +328,7 @@ mod tests {
             pk_fixed_len: 6,
             pk_parts: Vec::new(),
             foreign: Vec::new(),
+            replaces: None,
             clustered: index(3, "PRIMARY", true),
             secondary: vec![Secondary {
                 index: secondary,

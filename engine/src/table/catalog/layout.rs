@@ -77,6 +77,8 @@ pub struct Layout {
     pub secondary: Vec<Secondary>,
     /// Foreign keys in which the table is the child.
     pub foreign: Vec<Arc<ForeignKeySpec>>,
+    /// The table that an ALTER TABLE will replace by this one, if foreign keys have to follow.
+    pub replaces: Option<String>,
     /// As in [`TableSpec`].
     pub change_buffering: Option<Buffering>,
     pub schema: Vec<u8>,
@@ -102,6 +104,11 @@ impl Layout {
     /// Numbers of all indexes, clustered first.
     pub(in crate::table) fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
         std::iter::once(self.clustered.id).chain(self.secondary.iter().map(|s| s.index.id))
+    }
+    /// Where the index of that number is, if it (still) exists: as in [`Layout::index`].
+    pub(in crate::table) fn ordinal_of(&self, id: IndexId) -> Option<u32> {
+        let mut ordinals = 0..=self.secondary.len() as u32;
+        ordinals.find(|ordinal| self.index(*ordinal).is_some_and(|index| index.id == id))
     }
     /// 0 = clustered, i + 1 = secondary i.
     pub fn index(&self, ordinal: u32) -> Option<&Index> {

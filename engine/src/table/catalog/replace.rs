@@ -31,6 +31,7 @@ impl Tables {
             let _hold = self.redo.hold_checkpoint();
             let mut new = with.layout().clone();
             new.created = created;
+            new.replaces = None;
             new.created_s = self.pool.disk().wall_s();
             check_definition(&self.catalog, rebuilt, &new, Some(&name), unchecked)?;
             self.record(old, &[&new], |mtr| {

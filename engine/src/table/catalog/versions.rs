@@ -81,6 +81,7 @@ mod tests {
             pk_fixed_len: 4,
             pk_parts: Vec::new(),
             foreign: Vec::new(),
+            replaces: None,
             clustered,
             secondary: Vec::new(),
             change_buffering: None,

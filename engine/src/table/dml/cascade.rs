@@ -11,14 +11,15 @@
 //!
 //! No latch is held. Called by the steps of row changes; the row maker is called from here.
 use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
-use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignKey, KeyOfForeign};
+use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::parent_key;
+use crate::table::dml::references::{is_met_first, References};
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
+use crate::table::row::parent_check::parent_key;
 use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, RowMaker, Trx};
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
@@ -97,16 +98,67 @@ impl RowWriter {
         let Some(mut references) = self.begin_references(trx, table, changed, exempt)? else {
             return Ok(false);
         };
-        let done = match *changed {
-            ChangedRow::Inserted(new) => self.insert_steps(trx, table, new, mode, &mut references)?,
-            ChangedRow::Updated(update) => self.update_steps(trx, table, update, mode, &mut references)?,
-            ChangedRow::Deleted { pk, entries } => self.delete_steps(trx, table, pk, entries).map(|()| true)?,
-            ChangedRow::Moved { pk, entries, new } => {
-                self.delete_steps(trx, table, pk, entries)?;
-                self.insert_steps(trx, table, new, mode, &mut references)?
-            }
+        let done = match self.own_steps(trx, table, changed, mode, &mut references) {
+            Err(error) => return Err(self.first_error(trx, table, changed, level, error)),
+            Ok(done) => done,
         };
         Ok(done && self.follow_children(trx, table, changed, level)? && references.are_bound_still(table))
+    }
+
+    fn own_steps(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        mode: LockMode,
+        references: &mut References,
+    ) -> Result<bool> {
+        match *changed {
+            ChangedRow::Inserted(new) => self.insert_steps(trx, table, new, mode, references),
+            ChangedRow::Updated(update) => self.update_steps(trx, table, update, mode, references),
+            ChangedRow::Deleted { pk, entries } => self.delete_steps(trx, table, pk, entries).map(|()| true),
+            ChangedRow::Moved { pk, entries, new } => {
+                self.delete_steps(trx, table, pk, entries)?;
+                self.insert_steps(trx, table, new, mode, references)
+            }
+        }
+    }
+
+    /// The error of an update that is refused for several reasons. As in InnoDB, indexes come in
+    /// their order, and of an index its children come before its parents and before duplicates.
+    fn first_error(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        level: &Level<'_>,
+        error: Error,
+    ) -> Error {
+        let is_checked = trx.foreign_key_checks && changed.is_updated();
+        let Some(keys) = table.foreign_keys().filter(|_| is_checked) else {
+            return error;
+        };
+        let layout = table.layout();
+        let of_child = |name: &str| {
+            let key = keys.references.iter().find(|key| key.spec.name == name)?;
+            layout.ordinal_of(key.child.index)
+        };
+        let at = match &error {
+            Error::NoReferencedRow(fault) => of_child(&fault.constraint),
+            Error::Duplicate { index, .. } => Some(*index),
+            _ => None,
+        };
+        let is_earlier = |end: &ForeignEnd| at.is_some() && layout.ordinal_of(end.index) <= at;
+        for key in keys
+            .referenced
+            .iter()
+            .filter(|key| key.parent.as_ref().is_some_and(is_earlier))
+        {
+            if let Err(earlier) = self.follow_key(trx, (table, changed), key, level) {
+                return earlier;
+            }
+        }
+        error
     }
 
     /// After `changed`: refuses it, or has the row's children follow. False: the operation runs
@@ -126,38 +178,51 @@ impl RowWriter {
             return Ok(true);
         };
         sync_point(SyncPoint::ChildrenToBeFound);
-        let layout = table.layout();
         for key in &keys.referenced {
-            let Some(end) = key.parent.as_ref().filter(|end| end.table == layout.id) else {
-                return Ok(false);
-            };
-            let Some((old, change)) = changed.referenced(layout, end)? else {
-                continue;
-            };
-            let action = match changed.is_deleted() {
-                true => key.spec.on_delete,
-                false => key.spec.on_update,
-            };
-            // An update cascade that changes nothing does no harm.
-            let follows =
-                change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
-            let prefix = match key.child_key(old) {
-                Some(KeyOfForeign::Key(prefix)) if follows => prefix,
-                Some(_) => continue,
-                None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
-            };
-            let Some(mut children) = self.children.begin(&key.child, prefix) else {
-                return Ok(false);
-            };
-            let goes_on = match action.changes_children() {
-                false => self.refuse(trx, key, &mut children)?,
-                true => self.cascade(trx, (table, changed), key, action, &mut children, level)?,
-            };
-            if !goes_on {
+            if !self.follow_key(trx, (table, changed), key, level)? {
                 return Ok(false);
             }
         }
         Ok(true)
+    }
+
+    /// False: the operation runs again.
+    fn follow_key(
+        &self,
+        trx: &mut Trx,
+        (table, changed): (&Table, &ChangedRow<'_>),
+        key: &ForeignKey,
+        level: &Level<'_>,
+    ) -> Result<bool> {
+        let layout = table.layout();
+        let Some(end) = key.parent.as_ref().filter(|end| end.table == layout.id) else {
+            return Ok(false);
+        };
+        let Some((old, change)) = changed.referenced(layout, end)? else {
+            return Ok(true);
+        };
+        let action = match changed.is_deleted() {
+            true => key.spec.on_delete,
+            false => key.spec.on_update,
+        };
+        // An update cascade that changes nothing does no harm.
+        let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
+        let prefix = match key.child_key(old) {
+            Some(KeyOfForeign::Key(prefix)) if follows => prefix,
+            Some(_) => return Ok(true),
+            None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
+        };
+        let changes_rows = action.changes_children() && changed.is_deleted();
+        if !changes_rows && is_its_own_child(layout, changed, key, &prefix)? {
+            return Err(Error::RowIsReferenced(key.fault(table.name())));
+        }
+        let Some(mut children) = self.children.begin(&key.child, prefix) else {
+            return Ok(false);
+        };
+        match action.changes_children() {
+            false => self.refuse(trx, key, &mut children),
+            true => self.cascade(trx, (table, changed), key, action, &mut children, level),
+        }
     }
 
     fn refuse(&self, trx: &mut Trx, key: &ForeignKey, children: &mut Children) -> Result<bool> {
@@ -337,6 +402,16 @@ fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut 
             key.spec.name
         ))),
     }
+}
+
+/// The row referred to itself. As in InnoDB, that alone refuses the change, unless the entry of the
+/// child's index has gone before the parent's: indexes come in their order.
+fn is_its_own_child(layout: &Layout, changed: &ChangedRow<'_>, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
+    if !key.is_to_itself() || !is_met_first(layout, key) {
+        return Ok(false);
+    }
+    let old = changed.old_key(layout, key.child.index)?;
+    Ok(old.is_some_and(|old| old.starts_with(prefix)))
 }
 
 /// The child's new key refers to the parent's new key, or to nothing.

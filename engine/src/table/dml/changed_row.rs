@@ -81,6 +81,11 @@ impl<'a> ChangedRow<'a> {
         Ok(self.keys(layout, index)?.and_then(|keys| keys.new))
     }
 
+    /// The key of an index before the change, if the change says it.
+    pub fn old_key(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
+        Ok(self.keys(layout, index)?.and_then(|keys| keys.old))
+    }
+
     /// The key of the parent's index that children refer to: before, and what the change does to
     /// it. None: there was no row, or the change says nothing of the index.
     pub fn referenced(&self, layout: &Layout, end: &ForeignEnd) -> Result<Option<(&'a [u8], KeyChange)>> {

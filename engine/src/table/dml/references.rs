@@ -6,16 +6,18 @@
 //! looked for once more when the entry of the child's index is due. So an error of an earlier index
 //! comes first.
 //!
+//! A row that is its own parent needs no other row, if its entry in the parent's index comes first.
+//!
 //! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
 //!
 //! No latch is held. Called by the steps of row changes.
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
-use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys, KeyOfForeign};
+use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::ChangedRow;
-use crate::table::row::parent_check::Parent;
+use crate::table::row::parent_check::{parent_key, Parent};
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -74,7 +76,7 @@ impl RowWriter {
             };
             let found = match (&key.parent, &parent_key) {
                 (Some(end), Some(parent_key)) => {
-                    let own = match key.is_to_itself() && has_index(layout, end.index) {
+                    let own = match key.is_to_itself() && is_met_first(layout, key) {
                         true => changed.new_key(layout, end.index)?,
                         false => None,
                     };
@@ -131,22 +133,14 @@ impl RowWriter {
     }
 }
 
-fn has_index(layout: &Layout, index: IndexId) -> bool {
-    layout.clustered.id == index || layout.secondary_by_id(index).is_some()
+/// Of a foreign key to the same table: a row's entry in the parent's index is due before its entry
+/// in the child's.
+pub(in crate::table) fn is_met_first(layout: &Layout, key: &ForeignKey) -> bool {
+    let of = |index| layout.ordinal_of(index);
+    let parent = key.parent.as_ref().and_then(|end| of(end.index));
+    parent.is_some() && parent < of(key.child.index)
 }
 
-/// The parent's key that `child`, a key of the child's index, refers to. None: to nothing. Some of
-/// None: the foreign key is unbound.
-pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-    let cut_short = || {
-        let what = "an index key without all columns of a foreign key";
-        Error::Invalid(what.into())
-    };
-    if key.is_null(child).ok_or_else(cut_short)? {
-        return Ok(None);
-    }
-    Ok(Some(match key.parent_key(child) {
-        Some(KeyOfForeign::Key(parent)) => Some(parent),
-        _ => None,
-    }))
+fn has_index(layout: &Layout, index: IndexId) -> bool {
+    layout.ordinal_of(index).is_some()
 }

@@ -5,7 +5,7 @@
 //! |---|---|
 //! | quick | every page of every tree, delta trees included |
 //! | medium | also overflow pages, bitmaps, and every entry of every index once |
-//! | extended | also, for each row, its entries; and for each entry, its row |
+//! | extended | also, for each row, its entries and its parents; and for each entry, its row |
 //!
 //! A quick check reads the leaves of an index with pending changes twice. A medium check compares
 //! the count and the sum of entries with those of the rows. An extended check names what is wrong.
@@ -28,8 +28,10 @@ use crate::index::secondary;
 use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
 use crate::pool::page::page_index;
 use crate::space;
+use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
+use crate::table::health::orphans::Orphans;
 use crate::table::scan::cursor::Cursor;
 use crate::table::scan::lock_choice::LockChoice;
 use crate::table::scan::reader::Reader;
@@ -57,6 +59,8 @@ pub trait Checker {
     }
     /// Gives every entry that the row must have.
     fn entries(&mut self, _pk: &[u8], _row: &[u8], _each: EntrySink<'_>) {}
+    /// Rows that refer to no parent row: of an extended check of a sound table (`references`).
+    fn orphans(&mut self, _orphans: &Orphans) {}
     /// Stage and stages count from 1; `done` of about `total` pages or rows.
     fn progress(&mut self, _stage: u32, _stages: u32, _done: u64, _total: u64) {}
 }
@@ -94,12 +98,12 @@ impl Sum {
     }
 }
 
-struct Check<'a> {
-    reader: &'a Arc<Reader>,
-    table: &'a Arc<Table>,
+pub(super) struct Check<'a> {
+    pub(super) reader: &'a Arc<Reader>,
+    pub(super) table: &'a Arc<Table>,
     level: CheckLevel,
-    checker: &'a mut dyn Checker,
-    waiter: Arc<dyn crate::txn::Waiter>,
+    pub(super) checker: &'a mut dyn Checker,
+    pub(super) waiter: Arc<dyn crate::txn::Waiter>,
     findings: u64,
     stage: u32,
     stages: u32,
@@ -113,13 +117,15 @@ struct Check<'a> {
 
 /// True: the table is sound. `trx` is only asked whether it was killed (`Error::Interrupted`).
 pub(in crate::table) fn check_table(
-    reader: &Arc<Reader>,
+    (reader, catalog): (&Arc<Reader>, &Catalog),
     trx: &mut Trx,
     table: &Arc<Table>,
     level: CheckLevel,
     checker: &mut dyn Checker,
 ) -> Result<bool> {
     let indexes = table.layout().secondary.len() as u32;
+    let references = table.foreign_keys().map_or(0, |keys| keys.references.len() as u32);
+    let references = if level == CheckLevel::Extended { references } else { 0 };
     let mut check = Check {
         reader,
         table,
@@ -128,7 +134,7 @@ pub(in crate::table) fn check_table(
         waiter: trx.shared.waiter.clone(),
         findings: 0,
         stage: 1,
-        stages: 1 + if level > CheckLevel::Quick { 1 + indexes } else { 0 },
+        stages: 1 + references + if level > CheckLevel::Quick { 1 + indexes } else { 0 },
         done: 0,
         total: 0,
         map_damage: None,
@@ -139,6 +145,10 @@ pub(in crate::table) fn check_table(
     if level > CheckLevel::Quick && check.findings == 0 {
         check.compare_under_view()?;
     }
+    if level == CheckLevel::Extended && check.findings == 0 {
+        let compared = check.references(catalog);
+        check.or_finding(compared)?;
+    }
     Ok(check.findings == 0)
 }
 
@@ -148,7 +158,7 @@ impl Check<'_> {
         self.checker.finding(line);
     }
     /// One more page or row.
-    fn step(&mut self) -> Result<()> {
+    pub(super) fn step(&mut self) -> Result<()> {
         self.done += 1;
         if self.done % PROGRESS_EVERY == 1 {
             if self.waiter.killed() {
@@ -158,7 +168,7 @@ impl Check<'_> {
         }
         Ok(())
     }
-    fn next_stage(&mut self, total: u64) {
+    pub(super) fn next_stage(&mut self, total: u64) {
         self.stage += 1;
         (self.done, self.total) = (0, total);
     }
@@ -366,7 +376,7 @@ impl Check<'_> {
         };
         self.or_finding(compared)
     }
-    fn begin_view(&mut self, trx: &mut Trx) {
+    pub(super) fn begin_view(&mut self, trx: &mut Trx) {
         self.view_us = self.reader.pool.disk().now_us();
         self.reader.trx_sys.start(trx, Isolation::RepeatableRead, 0);
         self.reader.trx_sys.visibility.open_view(trx);
@@ -375,13 +385,16 @@ impl Check<'_> {
     fn is_one_by_one(&self) -> bool {
         self.level == CheckLevel::Extended && self.checker.knows_entries()
     }
-    /// Called before the scan's next step, which goes on under the view that is open then.
-    fn renew_view(&mut self, trx: &mut Trx) {
+    /// Called before the scan's next step, which goes on under the view that is open then. True:
+    /// that is a new one.
+    pub(super) fn renew_view(&mut self, trx: &mut Trx) -> bool {
         let kept = self.reader.pool.disk().now_us().saturating_sub(self.view_us);
-        if self.is_one_by_one() && kept >= VIEW_US {
+        let is_due = self.is_one_by_one() && kept >= VIEW_US;
+        if is_due {
             self.reader.trx_sys.commit(trx);
             self.begin_view(trx);
         }
+        is_due
     }
 
     fn compare(&mut self, trx: &mut Trx) -> Result<()> {

@@ -4,11 +4,11 @@
 //! An entry of a secondary index says which row may be the parent. Whether it is one is seen only
 //! once the row is locked: the entry is read again then, and must be there unmarked.
 //!
-//! Called by row changes and by loads, with no latch held.
-use crate::base::{planted, Mutant, Result};
+//! Called by row changes, by loads and by checks, with no latch held.
+use crate::base::{planted, Error, Mutant, Result};
 use crate::pool::Pool;
 use crate::table::catalog::dictionary::Catalog;
-use crate::table::catalog::foreign_key::ForeignEnd;
+use crate::table::catalog::foreign_key::{ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::table::Table;
 use crate::table::row::foreign_entries::{Candidate, ForeignEntries, Learned};
 use crate::table::row::row_lock::{Locked, RowLocks};
@@ -103,4 +103,20 @@ impl ParentCheck {
             },
         )
     }
+}
+
+/// The parent's key that `child`, a key of the child's index, refers to. None: to nothing. Some of
+/// None: the foreign key is unbound.
+pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
+    let cut_short = || {
+        let what = "an index key without all columns of a foreign key";
+        Error::Invalid(what.into())
+    };
+    if key.is_null(child).ok_or_else(cut_short)? {
+        return Ok(None);
+    }
+    Ok(Some(match key.parent_key(child) {
+        Some(KeyOfForeign::Key(parent)) => Some(parent),
+        _ => None,
+    }))
 }

@@ -2,6 +2,7 @@
 //! drawn once.
 mod loads;
 mod log;
+mod references;
 mod reopen;
 
 use reopen::open;

@@ -434,30 +434,89 @@ impl Family {
         for shape in self.shapes.values() {
             let mut trx = self.begin_at(Isolation::RepeatableRead);
             let table = self.table(&shape.name);
-            let mut checker = ShapeChecker(shape, Vec::new());
+            let mut checker = ShapeChecker {
+                shape,
+                findings: Vec::new(),
+                orphans: Vec::new(),
+            };
             let sound = self
                 .store()
                 .check_table(&mut trx, &table, CheckLevel::Extended, &mut checker);
-            assert_eq!(sound, Ok(true), "{}: {:#?}", shape.name, checker.1);
+            assert_eq!(sound, Ok(true), "{}: {:#?}", shape.name, checker.findings);
+            assert_eq!(checker.orphans, [] as [String; 0], "of {}", shape.name);
             self.commit(trx);
         }
         assert_eq!(self.orphan(), None);
     }
+    /// What CHECK TABLE ... EXTENDED says of the foreign keys of a table. `meanwhile` is called at
+    /// the beginning of each stage, with the number of stages that follow.
+    pub fn orphans_of(&self, name: &str, meanwhile: &mut dyn FnMut(u32)) -> Vec<String> {
+        let mut checker = Meanwhile {
+            shape: ShapeChecker {
+                shape: &self.shapes[name],
+                findings: Vec::new(),
+                orphans: Vec::new(),
+            },
+            meanwhile,
+        };
+        let mut trx = self.begin_at(Isolation::RepeatableRead);
+        let table = self.table(name);
+        let sound = self
+            .store()
+            .check_table(&mut trx, &table, CheckLevel::Extended, &mut checker);
+        assert_eq!(sound, Ok(true), "{name}: {:#?}", checker.shape.findings);
+        self.commit(trx);
+        checker.shape.orphans
+    }
 }
 
-struct ShapeChecker<'a>(&'a Shape, Vec<String>);
+struct ShapeChecker<'a> {
+    shape: &'a Shape,
+    findings: Vec<String>,
+    orphans: Vec<String>,
+}
 
 impl Checker for ShapeChecker<'_> {
     fn finding(&mut self, line: &str) {
-        self.1.push(line.to_string());
+        self.findings.push(line.to_string());
+    }
+    fn orphans(&mut self, orphans: &Orphans) {
+        let first = orphans.first.iter().map(|(_, row)| text(&Shape::decode(row)));
+        let first = Vec::from_iter(first).join(", ");
+        let (kind, name, rows) = (orphans.kind, &orphans.name, orphans.rows);
+        self.orphans.push(format!("{name} {kind:?} {rows}: {first}"));
     }
     fn knows_entries(&self) -> bool {
         true
     }
     fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
-        let made = self.0.made(&Shape::decode(row));
+        let made = self.shape.made(&Shape::decode(row));
         assert_eq!(made.pk, pk);
         made.entries.iter().for_each(|of| each(of.index, &of.key, &of.value));
+    }
+}
+
+/// Does something whenever the check reports its progress.
+struct Meanwhile<'a> {
+    shape: ShapeChecker<'a>,
+    meanwhile: &'a mut dyn FnMut(u32),
+}
+
+impl Checker for Meanwhile<'_> {
+    fn finding(&mut self, line: &str) {
+        self.shape.finding(line);
+    }
+    fn orphans(&mut self, orphans: &Orphans) {
+        self.shape.orphans(orphans);
+    }
+    fn knows_entries(&self) -> bool {
+        true
+    }
+    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
+        self.shape.entries(pk, row, each);
+    }
+    fn progress(&mut self, stage: u32, stages: u32, _done: u64, _total: u64) {
+        (self.meanwhile)(stages - stage);
     }
 }
 

@@ -1,6 +1,7 @@
 //! Foreign keys: checks, cascades, and the races between children and parents
 //! (`docs/decisions/2026-11-28-foreign-keys.md`).
 mod cascades;
+mod checked;
 mod crashes;
 pub(super) mod family;
 mod loads;

@@ -87,6 +87,7 @@ fn a_duplicate_of_an_earlier_index_comes_before_a_missing_parent() {
     t.check();
 }
 
+/// As in InnoDB, such a row is its own child, too.
 #[test]
 fn a_row_may_be_its_own_parent() {
     for buffered in [false, true] {
@@ -101,14 +102,52 @@ fn a_row_may_be_its_own_parent() {
         assert_eq!(why(t.insert(&mut trx, "t", "4 5")), "no parent: f of t");
         assert_eq!(why(t.delete(&mut trx, "t", "2 1")), "children: f of t");
         assert_eq!(why(t.update(&mut trx, "t", "3 2", "3 3")), "done");
-        assert_eq!(why(t.update(&mut trx, "t", "3 3", "4 4")), "done");
-        assert_eq!(why(t.update(&mut trx, "t", "4 4", "5 4")), "children: f of t");
-        assert_eq!(why(t.delete(&mut trx, "t", "4 4")), "done");
+        assert_eq!(why(t.update(&mut trx, "t", "3 3", "4 4")), "children: f of t");
+        assert_eq!(why(t.update(&mut trx, "t", "3 3", "5 -")), "children: f of t");
+        assert_eq!(why(t.delete(&mut trx, "t", "3 3")), "children: f of t");
+        assert_eq!(why(t.update(&mut trx, "t", "3 3", "3 -")), "done");
+        assert_eq!(why(t.delete(&mut trx, "t", "3 -")), "done");
         assert_eq!(why(t.delete(&mut trx, "t", "1 1")), "children: f of t");
         t.delete(&mut trx, "t", "2 1").expect("a leaf");
-        assert_eq!(why(t.delete(&mut trx, "t", "1 1")), "done");
+        assert_eq!(why(t.update(&mut trx, "t", "1 1", "1 -")), "done");
+        assert_eq!(why(t.delete(&mut trx, "t", "1 -")), "done");
         t.commit(trx);
         assert!(t.rows("t").is_empty());
+        t.check();
+    }
+}
+
+/// Index by index, an index's children before its parents and before duplicates.
+#[test]
+fn the_first_reason_is_the_error() {
+    let p = Shape::new("p", "id", "id");
+    let m = Shape::new("m", "id ref u", "id").index("ref").unique("u");
+    let g = Shape::new("g", "id x", "id").index("x");
+    for (to, action) in [("m id", Restrict), ("m u", Restrict), ("m u", Cascade)] {
+        let m = m.clone().foreign("f", "ref", "p id", Restrict, Restrict);
+        let g = g.clone().foreign("g", "x", to, Restrict, action);
+        let t = Family::create(SimDisk::new(1), &[p.clone(), m, g]);
+        t.fill("p", &["1"]);
+        t.fill("m", &["1 1 1", "2 1 2"]);
+        t.fill("g", &["10 1"]);
+        let mut trx = t.begin();
+        let mut update = |new| why(t.update(&mut trx, "m", "1 1 1", new));
+        let by_u = if action == Cascade {
+            "no parent: f of m"
+        } else {
+            "children: g of g"
+        };
+        if to == "m id" {
+            assert_eq!(update("3 9 1"), "children: g of g");
+            assert_eq!(update("2 1 1"), "children: g of g");
+            assert_eq!(update("1 9 2"), "no parent: f of m");
+        } else {
+            assert_eq!(update("1 9 5"), "no parent: f of m", "its index comes first");
+            let expected = if action == Cascade { "done" } else { "children: g of g" };
+            assert_eq!(update("3 1 5"), expected);
+        }
+        t.rollback(trx);
+        assert_eq!((t.rows("m").len(), t.rows("g")), (2, vec!["10 1".into()]));
         t.check();
     }
 }
@@ -304,7 +343,8 @@ fn a_quarantined_index_answers_nothing() {
 /// `INSERT ... SELECT` into an empty child goes row by row.
 #[test]
 fn a_bulk_insert_is_checked() {
-    // Each in a family of its own: changes that a rollback leaves buffered keep a table from being loaded.
+    // Each in a family of its own: changes that a rollback leaves buffered keep a table from being
+    // loaded.
     for (row, checks, result) in [("10 9", true, "no parent: f of c"), ("10 9", false, "done")] {
         let t = two(Restrict, Restrict);
         t.fill("p", &["1 a"]);

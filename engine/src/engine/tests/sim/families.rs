@@ -1,9 +1,9 @@
-//! Random lives of parents and children: three tables that refer to each other, changed by several
-//! transactions, with crashes. The twin knows what cascades do.
+//! Random lives of parents and children: tables that refer to each other and to themselves, changed
+//! by several transactions, with crashes. The twin knows what cascades do.
 //!
-//! p (id, a), c (id, ref -> p.a), g (id, ref -> c.id); the actions come from the seed. Each answer
-//! of the engine must be the twin's. The rows after a start must be the twin's, too, and no row may
-//! be an orphan.
+//! p (id, a), c (id, ref -> p.a), g (id, ref -> c.id), s (id, ref -> s.id); the actions come from
+//! the seed. Each answer of the engine must be the twin's. The rows after a start must be the
+//! twin's, too, and no row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
 //! it.
@@ -30,7 +30,9 @@ const OPS: u64 = 150;
 const SLOTS: u64 = 3;
 /// Different clustered keys of a table, and values of p.a.
 const IDS: u64 = 6;
-const TABLES: [&str; 3] = ["p", "c", "g"];
+const TABLES: [&str; 4] = ["p", "c", "g", "s"];
+/// The table that refers to itself.
+const SELF: usize = 3;
 
 /// Table and clustered key.
 type Key = (usize, u64);
@@ -47,8 +49,8 @@ enum Refusal {
     Foreign,
 }
 
-/// What children do: [of c or g] on delete, on update.
-type Actions = [(ForeignAction, ForeignAction); 2];
+/// What children do: [of c, g or s] on delete, on update.
+type Actions = [(ForeignAction, ForeignAction); 3];
 
 #[derive(Clone, Copy, Debug)]
 enum Statement {
@@ -69,38 +71,46 @@ impl Twin {
         match statement {
             Statement::Insert(key, second) => {
                 self.is_free(key, second)?;
-                self.has_parent(key.0, second)?;
                 self.rows.insert(key, second);
-                Ok(())
+                self.has_parent(key.0, second)
             }
             Statement::Delete(key) => {
                 let second = self.rows.remove(&key).expect("it is there");
                 match key.0 {
                     0 => self.follow(1, second, None),
                     1 => self.follow(2, Some(key.1), None),
+                    SELF if second == Some(key.1) && self.actions[SELF - 1].0 == Restrict => Err(Refusal::Foreign),
+                    SELF => self.follow(SELF, Some(key.1), None),
                     _ => Ok(()),
                 }
             }
             Statement::Update(key, second) => {
                 let old = self.rows.remove(&key).expect("it is there");
-                self.is_free(key, second)?;
+                let free = self.is_free(key, second);
+                self.rows.insert(key, second);
                 if old != second {
+                    if key.0 == 0 {
+                        self.follow(1, old, Some(second))?;
+                    }
                     self.has_parent(key.0, second)?;
                 }
-                self.rows.insert(key, second);
-                match key.0 {
-                    0 if old != second => self.follow(1, old, Some(second)),
-                    _ => Ok(()),
-                }
+                free
             }
             Statement::Move(key, to) => {
                 let second = self.rows.remove(&key).expect("it is there");
-                self.is_free((key.0, to), second)?;
-                self.rows.insert((key.0, to), second);
+                let free = self.is_free((key.0, to), second);
+                let refers = |(other, value): (&Key, &Option<u64>)| other.0 == SELF && *value == Some(key.1);
+                let is_referred = second == Some(key.1) || self.rows.iter().any(refers);
                 match key.0 {
-                    1 if key.1 != to => self.follow(2, Some(key.1), Some(Some(to))),
-                    _ => Ok(()),
+                    _ if key.1 == to => {}
+                    1 => self.follow(2, Some(key.1), Some(Some(to)))?,
+                    // An update that goes round in one table is refused.
+                    SELF if is_referred => return Err(Refusal::Foreign),
+                    _ => {}
                 }
+                free?;
+                self.rows.insert((key.0, to), second);
+                Ok(())
             }
         }
     }
@@ -117,7 +127,8 @@ impl Twin {
         };
         let is_it = |(key, second): (&Key, &Option<u64>)| match table {
             1 => key.0 == 0 && *second == Some(wanted),
-            _ => *key == (1, wanted),
+            2 => *key == (1, wanted),
+            _ => *key == (SELF, wanted),
         };
         self.rows.iter().any(is_it).then_some(()).ok_or(Refusal::Foreign)
     }
@@ -187,13 +198,15 @@ impl Life {
     fn begin(seed: u64) -> Life {
         let (setup, mut random) = (Setup::draw(seed), Random(seed.wrapping_mul(31)));
         let mut action = || [Restrict, Cascade, Cascade, SetNull][random.below(4) as usize];
-        let actions = [(action(), action()), (action(), action())];
+        let actions = [(action(), action()), (action(), action()), (action(), action())];
         let c = Shape::new("c", "id ref?", "id").index("ref");
         let g = Shape::new("g", "id ref?", "id").index("ref");
+        let s = Shape::new("s", "id ref?", "id").index("ref");
         let shapes = vec![
             Shape::new("p", "id a", "id").unique("a"),
             c.foreign("f", "ref", "p a", actions[0].0, actions[0].1),
             g.foreign("g", "ref", "c id", actions[1].0, actions[1].1),
+            s.foreign("s", "ref", "s id", actions[2].0, actions[2].1),
         ];
         let disk = SimDisk::new(seed);
         disk.set_sector(setup.sector);
@@ -306,7 +319,7 @@ impl Life {
     }
 
     fn choose(&mut self, latest: &Rows) -> Statement {
-        let table = self.random.below(3) as usize;
+        let table = self.random.below(TABLES.len() as u64) as usize;
         let key = (table, self.random.below(IDS));
         let second = match table {
             0 => Some(self.random.below(IDS)),
@@ -495,7 +508,9 @@ impl Life {
             }
             2 => self.family.engine.checkpoint(),
             n => {
-                let table = self.family.table(TABLES[self.random.below(3) as usize]);
+                let table = self
+                    .family
+                    .table(TABLES[self.random.below(TABLES.len() as u64) as usize]);
                 let mut merged = Ok(());
                 for s in &table.layout().secondary {
                     match &s.index.delta {
