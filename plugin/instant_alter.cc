@@ -185,9 +185,8 @@ const char *ColumnChange::why_column_is_copied(const Field *old, const Field *fi
     return nullptr;
   const Column from= column_of(m_table, old), to= column_of(m_altered, field);
   const bool grows= from.length != to.length;
-  if (field->stored_in_db() != old->stored_in_db() || from.kind != to.kind || from.charset != to.charset ||
-      (from.null_bit && !to.null_bit))
-    return "a column's type or NOT NULL does not fit the values that rows have";
+  if (field->stored_in_db() != old->stored_in_db() || from.kind != to.kind || from.charset != to.charset)
+    return "a column's type does not fit the values that rows have";
   if ((grows || (!from.null_bit && to.null_bit)) && old->flags & FIELD_IN_PART_FUNC_FLAG)
     return "the type of a column that partitions depend on";
   if (!grows)
@@ -243,20 +242,29 @@ bool ColumnChange::indexes_stay() const
   return true;
 }
 
-const char *ColumnChange::why_copied() const
+const char *ColumnChange::why_columns_are_copied() const
 {
   if (m_old.empty() || m_table->s->long_unique_table || m_altered->s->long_unique_table)
     return "the columns of a table with a UNIQUE key over hashes";
   if (m_info->error_if_not_empty)
     return "a new date column without a default may be added to an empty table only";
-  if (!has_null_bits_in_order(m_table) || !has_null_bits_in_order(m_altered) || m_codec.has_primary_key() != m_altered_codec.has_primary_key())
-    return "the form of rows";
   for (uint i= 0; i < m_altered->s->fields; i++)
   {
     const Field *old= old_field(i), *field= m_altered->field[i];
     if (const char *why= old ? why_column_is_copied(old, field) : why_added_column_is_copied(field))
       return why;
   }
+  return nullptr;
+}
+
+const char *ColumnChange::why_copied() const
+{
+  if (const char *why= why_columns_are_copied())
+    return why;
+  if (m_info->handler_flags & ALTER_COLUMN_NOT_NULLABLE)
+    return "rows may have NULL where a column becomes NOT NULL";
+  if (!has_null_bits_in_order(m_table) || !has_null_bits_in_order(m_altered) || m_codec.has_primary_key() != m_altered_codec.has_primary_key())
+    return "the form of rows";
   if (!indexes_stay())
     return "the entries of an index would have another form";
   const auto changed= history();

@@ -38,6 +38,8 @@ public:
   bool changes_columns() const { return m_info->handler_flags & COLUMN_CHANGES; }
   /* Why the table has to be copied; null: it need not be. Valid as long as the statement. */
   const char *why_copied() const;
+  /* Why new rows cannot be made of the old ones while writers go on; null: they can. */
+  const char *why_columns_are_copied() const;
   /* Null: there are too many definitions. */
   std::shared_ptr<const RowHistory> history() const;
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
