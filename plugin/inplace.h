@@ -1,4 +1,4 @@
-/* What ALTER TABLE without copying can do, and how: inplace_check.cc decides, inplace.cc does it. */
+/* What ALTER TABLE can do without copying. inplace_check.cc decides, inplace.cc does it. */
 #ifndef SLUICE_INPLACE_H
 #define SLUICE_INPLACE_H
 #include "compat.h"

@@ -51,7 +51,7 @@ const char *adds_checked_key(const TABLE *altered, const Alter_inplace_info *inf
 {
   const auto why= [](const KEY &key) -> const char * {
     if (key.algorithm == HA_KEY_ALG_LONG_HASH)
-      return "a UNIQUE key over hashes is new";
+      return "a UNIQUE key over hashes is built";
     return key.without_overlaps ? "rows have to be checked against a new key WITHOUT OVERLAPS" : nullptr;
   };
   for (uint i= 0; i < info->index_add_count; i++)
@@ -114,8 +114,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (const char *why= adds_checked_key(altered, info))
     return why;
   /* While it copies, the server looks at the columns of foreign keys. */
-  if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table))
-    return "columns of a table with foreign keys change";
+  if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) && change.changes_one_of(foreign_columns(table)))
+    return "columns of foreign keys change";
   if (is_rebuilt(change, info))
     return why_not_rebuilt(change, table, altered, info, engine_table);
   if (change.changes_columns())

@@ -157,6 +157,44 @@ const Field *ColumnChange::old_field(uint column) const
   return column >= m_old.size() || m_old[column] == NEW_COLUMN ? nullptr : m_table->field[m_old[column]];
 }
 
+namespace {
+
+bool is_one_of(const Field *field, const std::vector<std::string> &columns)
+{
+  return std::any_of(columns.begin(), columns.end(), [field](const std::string &column) {
+    return !my_strcasecmp(system_charset_info, field->field_name.str, column.c_str());
+  });
+}
+
+} // namespace
+
+bool ColumnChange::changes_one_of(const std::vector<std::string> &columns) const
+{
+  std::vector<bool> stays(m_table->s->fields, false);
+  for (uint i= 0; i < m_altered->s->fields; i++)
+  {
+    const Field *old= old_field(i);
+    if (!old)
+      continue;
+    const Column from= column_of(m_table, old), to= column_of(m_altered, m_altered->field[i]);
+    stays[old->field_index]= from.kind == to.kind && from.length == to.length && from.charset == to.charset &&
+                             !from.null_bit == !to.null_bit && old->stored_in_db() == m_altered->field[i]->stored_in_db();
+  }
+  for (uint i= 0; i < m_table->s->fields; i++)
+    if (!stays[i] && is_one_of(m_table->field[i], columns))
+      return true;
+  return false;
+}
+
+bool ColumnChange::renames_one_of(const std::vector<std::string> &columns) const
+{
+  for (uint i= 0; i < m_altered->s->fields; i++)
+    if (const Field *old= old_field(i))
+      if (strcmp(old->field_name.str, m_altered->field[i]->field_name.str) && is_one_of(old, columns))
+        return true;
+  return false;
+}
+
 bool ColumnChange::holds_for_added(Virtual_column_info *check) const
 {
   std::vector<my_bitmap_map> map(m_altered->s->fields / (8 * sizeof(my_bitmap_map)) + 1);

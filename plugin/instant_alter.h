@@ -5,6 +5,8 @@
 #define SLUICE_INSTANT_ALTER_H
 #include "compat.h"
 #include "codec.h"
+#include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -42,6 +44,9 @@ public:
   const char *why_columns_are_copied() const;
   /* Null: there are too many definitions. */
   std::shared_ptr<const RowHistory> history() const;
+  /* One of these columns of the table gets another form, or goes. */
+  bool changes_one_of(const std::vector<std::string> &columns) const;
+  bool renames_one_of(const std::vector<std::string> &columns) const;
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */
   bool holds_for_added(Virtual_column_info *check) const;

@@ -17,6 +17,22 @@ std::string name_beside(const std::string &name)
   return name.substr(0, name.rfind('/') + 1) + "#sql-rebuild-" + std::to_string(current_pid) + "-" + std::to_string(++number);
 }
 
+/* The index that goes, and serves a foreign key of the table or of a child; null: there is none. */
+const char *needed_index(const std::string &table, const Alter_inplace_info *info)
+{
+  for (uint i= 0; i < info->index_drop_count; i++)
+  {
+    const char *const name= info->index_drop_buffer[i]->name.str;
+    for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_CHILD, table.c_str()))
+      if (key.child_index == name)
+        return name;
+    for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_PARENT, table.c_str()))
+      if (key.parent_index == name)
+        return name;
+  }
+  return nullptr;
+}
+
 } // namespace
 
 const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
@@ -28,8 +44,8 @@ const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, cons
     return "the table loses its primary key";
   if (info->handler_flags & ALTER_ADD_PK_INDEX && altered->key_info[altered->s->primary_key].without_overlaps)
     return "rows have to be checked against a new key WITHOUT OVERLAPS";
-  if (slc_table_foreign(engine_table) && info->handler_flags & (ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN))
-    return "columns of a table with foreign keys are renamed and rows are rebuilt";
+  if (slc_table_foreign(engine_table) && change.renames_one_of(foreign_columns(table)))
+    return "columns of foreign keys are renamed and rows are rebuilt";
   const bool same_forms= !change.changes_columns() && same_columns(table, altered);
   return same_forms ? nullptr : change.why_columns_are_copied();
 }
@@ -58,7 +74,13 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   definition.def.replaces= name.c_str();
   const std::string new_name= name_beside(name);
   if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))
-    return error;
+  {
+    const char *const needed= error == SLC_FOREIGN_DEFINITION ? needed_index(name, info) : nullptr;
+    if (!needed)
+      return error;
+    my_error(ER_DROP_INDEX_FK, MYF(0), needed);
+    return SLC_ROW_NOT_MADE;
+  }
   m_new_name= new_name;
   slc_err error= slc_table_open(engine, new_name.c_str(), &m_new);
   if (!error)

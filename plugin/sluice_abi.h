@@ -334,8 +334,8 @@ typedef struct {
   const char *replaces;
 } slc_rename;
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const slc_rename *);
-/* Each table gets the contents and the definition of the table `rebuilt`, which is no more then. One
-   atomic, durable change; needs exclusive use of all. */
+/* Each table gets the contents and the definition of the table `rebuilt`, which is no more then.
+   One atomic, durable change; needs exclusive use of all. */
 typedef struct { slc_table *table; const char *rebuilt; } slc_replacement;
 slc_err slc_tables_replace(slc_engine *, const slc_replacement *list, uint32_t count, int foreign_unchecked);
 /* a foreign key; the texts live through the callback */

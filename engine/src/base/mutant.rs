@@ -108,7 +108,7 @@ mutants! {
     StampOfVersionBefore,
     /// A child row's maker looks at the parent row, and does not lock it.
     ParentNotLocked,
-    /// An ALTER TABLE that lets writers go on is not told of some rows that they change.
+    /// Some rows that are changed beside an ALTER TABLE are not on its list.
     TouchedKeyForgotten,
     /// A row whose change was not committed when a round of ALTER TABLE looked at it is not looked
     /// at again.

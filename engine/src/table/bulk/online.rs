@@ -49,8 +49,8 @@ pub struct Round {
 pub enum Passes {
     /// Both rows of a key at once.
     One,
-    /// First all rows by the older view, then all by the newer one: a unique value that one row
-    /// gives up and another one takes is never there twice.
+    /// First all rows by the older view, then all by the newer one. A unique value that goes from
+    /// one row to another is then never there twice.
     Two,
 }
 

@@ -304,7 +304,8 @@ fn a_quarantined_index_answers_nothing() {
 /// `INSERT ... SELECT` into an empty child goes row by row.
 #[test]
 fn a_bulk_insert_is_checked() {
-    // Each in a family of its own: changes that a rollback leaves buffered keep a table from being loaded.
+    // Each in a family of its own: changes that a rollback leaves buffered keep a table from being
+    // loaded.
     for (row, checks, result) in [("10 9", true, "no parent: f of c"), ("10 9", false, "done")] {
         let t = two(Restrict, Restrict);
         t.fill("p", &["1 a"]);

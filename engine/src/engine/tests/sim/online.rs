@@ -136,12 +136,13 @@ impl World {
         }
     }
 
-    /// The last round and the change of the catalog, once nobody has changes in the table.
+    /// The last round and the change of the catalog, once no transaction has changes in the table.
     pub fn online_end(&mut self) -> Step {
-        let used = |online: &Online| self.is_used_by_trx(&online.name);
-        let Some(mut online) = self.online.take_if(|online| !used(online)) else {
+        let is_used = |online: &Online| self.is_used_by_trx(&online.name);
+        if self.online.as_ref().is_none_or(is_used) {
             return Ok(());
-        };
+        }
+        let mut online = self.online.take().expect("there is one");
         for _ in 0..2 {
             if !self.go_on(online)? || self.over || self.is_gone() {
                 return Ok(());
