@@ -11,7 +11,10 @@ using namespace sluice;
 static const alter_table_operations DEFINITION_ONLY=
   ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_INDEX_COMMENT | ALTER_RENAME |
   ALTER_ADD_CHECK_CONSTRAINT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_COLUMN_OPTION | ALTER_COLUMN_COLUMN_FORMAT |
-  ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED;
+  ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED |
+  /* Said of any change of a column beside a generated one. Where values do change, the type or the
+     expression does, which has a flag of its own. */
+  ALTER_COLUMN_VCOL;
 static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
 /* Columns that the table has get another type, or go. */
@@ -102,6 +105,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "IGNORE";
   if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
     return "a column's type does not fit the values that rows have";
+  if (info->handler_flags & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_STORED_GCOL_EXPR))
+    return "the expression of a generated column changes";
   if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD | FOREIGN_KEYS))
     return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
                                                                    : "the kind of change";

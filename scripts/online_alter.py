@@ -37,7 +37,7 @@ TABLES = {
     "partitioned": ([], f"CREATE TABLE t ({COLUMNS}, KEY k_1 (k)) ENGINE={{engine}} PARTITION BY KEY (id) PARTITIONS 4", []),
     "foreign": (PARENT, f"CREATE TABLE t ({COLUMNS}, g INT NOT NULL DEFAULT 1, KEY k_1 (k), KEY g_1 (g), FOREIGN KEY (g) REFERENCES p (id)) "
                         "ENGINE={engine}", CHILD),
-    "virtual": ([], f"CREATE TABLE t ({COLUMNS}, v INT AS (k % 1000) VIRTUAL, w CHAR(20) AS (LEFT(c, 20)) VIRTUAL, KEY k_1 (k), KEY v_1 (v)) "
+    "virtual": ([], f"CREATE TABLE t ({COLUMNS}, v INT AS (k % 1000) VIRTUAL, w CHAR(20) AS (LEFT(RTRIM(c), 20)) VIRTUAL, KEY k_1 (k), KEY v_1 (v)) "
                     "ENGINE={engine}", []),
 }
 FILL = "INSERT INTO t (id, k, c, pad) SELECT seq, 1 + (seq * 7919) % {rows}, SHA2(seq, 256), SHA2(-seq, 224) FROM seq_1_to_{rows}"
