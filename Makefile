@@ -26,6 +26,9 @@
 #                     the same transactions, with an account of every row and table; soak: MINUTES of each
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
+#   make online-alter ADD INDEX and rebuilds with LOCK=NONE beside writers: their rate, and 50 times KILL or kill -9 in the middle; on a
+#                     plain table, with partitions, foreign keys, virtual columns (ALTER='--table plain --rows 1000000' as you like)
+#   make instant-alter   500 random instant ALTERs next to InnoDB, compared; then timed on 10 million rows (ALTER=... as above)
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make buffering-cost   what the change buffer costs with all pages in memory
@@ -39,6 +42,7 @@
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
 #   make races        the lock-free code: models through all interleavings, planted bugs, Miri, the thread sanitizer (RACES=models some)
 #   make soak SCHEDULES=100000   so many new schedules instead; make mutants: planted bugs, and who catches them
+#   make plugin-mutants   the same for bugs in the plugin, with scripts/instant_alters.py and online_alter.py
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -67,9 +71,17 @@ out := build
 installed := build/mariadb/usr
 endif
 
+# MUTANTS=1: with planted bugs (plugin/mutant.h). Only the files that have some are compiled again.
+MUTANTS ?=
 plugin_file := ha_$(shell echo $(PLUGIN_NAME) | tr A-Z a-z)
-plugin := $(out)/$(plugin_file).so
 objects := $(patsubst plugin/%.cc,$(out)/obj/$(plugin_file)/%.o,$(wildcard plugin/*.cc))
+ifeq ($(MUTANTS),)
+plugin := $(out)/$(plugin_file).so
+else
+plugin := $(out)/mutants/$(plugin_file).so
+with_mutants := $(patsubst plugin/%.cc,%.o,$(shell grep -lE '"(mutant|column_value)\.h"' plugin/*.cc))
+objects := $(filter-out $(with_mutants:%=$(out)/obj/$(plugin_file)/%),$(objects)) $(with_mutants:%=$(out)/obj/mutants/%)
+endif
 engine := $(or $(ENGINE_LIB),target/release/libsluice_ffi.a)
 
 # Raise the number when the fetch script fetches more than before.
@@ -173,12 +185,18 @@ $(out)/obj/$(plugin_file)/%.o: plugin/%.cc Makefile $(server_source)
 	@$(count)
 	@$(CXX) $(CXXFLAGS) $(shim_flags) -c -o $@ $<
 
+$(out)/obj/mutants/%.o: plugin/%.cc Makefile $(server_source)
+	@mkdir -p $(@D)
+	@$(count)
+	@$(CXX) $(CXXFLAGS) $(shim_flags) -DSLUICE_MUTANTS -c -o $@ $<
+
 services = $(installed)/lib/*-linux-gnu/libmysqlservices.a $(installed)/lib*/libmysqlservices.a
 
 # The engine's symbols stay inside, so that two plugins of this kind can be loaded side by side; those of
 # libmysqlservices.a must be seen, because the server fills them in. Calls inside the plugin go straight, not by the table of what others may replace.
 $(plugin): $(objects) $(engine) $(server_source)
 	@echo "== linking $@" >&2
+	@mkdir -p $(@D)
 	@$(CXX) -shared -o $@ $(objects) $(engine) $$(ls $(services) 2>/dev/null | head -1) \
 	  -Wl,--exclude-libs,libsluice_ffi.a -Wl,-Bsymbolic-functions -Wl,-z,now -lpthread -ldl -lm
 
@@ -282,6 +300,17 @@ isolation: plugin
 	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
 	  --kills $(KILLS) --seed $(or $(SEED),1)
 
+ALTER ?=
+.PHONY: online-alter instant-alter
+online-alter: plugin
+	@scripts/online_alter.py $(or $(ALTER),--rounds 50)
+	$(if $(ALTER),,@scripts/online_alter.py --table partitioned,foreign,virtual --rows 200000 --rounds 20)
+
+instant-alter: plugin
+	@scripts/instant_alters.py $(ALTER)
+	$(if $(ALTER),,@scripts/instant_alters.py --partitions 3)
+	$(if $(ALTER),,@scripts/instant_alters.py --time-on 10000000)
+
 .PHONY: replication long-reader buffering-cost
 replication: MINUTES := 10
 replication: plugin
@@ -312,13 +341,17 @@ endif
 # Small pages, so that splits, merges and overflow come early; optimised, with every assert on.
 sim_tests = cargo test --locked --quiet --profile sim -p sluice --lib --features tiny-pages --
 
-.PHONY: sim mutants
+.PHONY: sim mutants plugin-mutants
 sim: tools
 	$(sim_tests) engine::tests::sim --nocapture
 
 mutants: tools
 	@scripts/mutants "$$(cargo test --locked --profile sim -p sluice --lib --features tiny-pages,mutants --no-run \
 	  --message-format=json | sed -n 's/.*"executable":"\([^"]*\)".*/\1/p' | tail -1)"
+
+plugin-mutants: plugin
+	@$(MAKE) --no-print-directory MUTANTS=1 plugin
+	@scripts/plugin_mutants
 
 # The models are a part of make test. Miri and the thread sanitizer need Rust nightly, which rustup installs.
 RACES ?=

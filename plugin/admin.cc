@@ -179,7 +179,8 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
     names.push_back(def.name);
     old_names.push_back(slc_table_index_name(m_share->table(), i));
   }
-  if (const int error= feed_builds(trx, cursor, *m_codec, table->record[0], indexes, builds))
+  VirtualValues none(table);
+  if (const int error= feed_builds(trx, cursor, {m_codec.get(), table->record[0], &none, &indexes, &builds}))
     return error;
   for (slc_build *build : builds)
     if (const slc_err error= slc_index_build_finish(build, trx))

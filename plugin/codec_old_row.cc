@@ -5,6 +5,7 @@
    with. */
 #include "codec.h"
 #include "column_value.h"
+#include "mutant.h"
 
 namespace sluice {
 
@@ -67,36 +68,12 @@ bool fits(const ColumnForm &from, const Column &to)
   }
 }
 
-void put_old_null(const Column &to, uchar *record)
-{
-  if (to.kind == Kind::BLOBS)
-    put_blob(to, record, nullptr, 0);
-  else
-    put_nothing(to, record);
-}
-
-/* An integer may have fewer bytes than the column: the sign fills the others. */
-void put_old_value(const Column &to, uchar *record, const uchar *from, size_t length)
-{
-  if (to.kind == Kind::BLOBS)
-  {
-    put_blob(to, record, from, length);
-    return;
-  }
-  put_sized(to, record, from, length);
-  if (to.is_fixed() && length < to.length)
-  {
-    const bool negative= to.kind == Kind::SIGNED && from[length - 1] & 0x80;
-    memset(record + to.offset + length, negative ? 0xFF : 0, to.length - length);
-  }
-}
-
 void put_added(const OldRowPlan::Added &column, uchar *record)
 {
-  if (column.value->is_null)
-    put_old_null(column.to, record);
+  if (column.value->is_null || planted(Mutant::AddedValueForgotten))
+    put_null(column.to, record);
   else
-    put_old_value(column.to, record, reinterpret_cast<const uchar *>(column.value->bytes.data()), column.value->bytes.size());
+    put_grown_value(column.to, record, reinterpret_cast<const uchar *>(column.value->bytes.data()), column.value->bytes.size());
 }
 
 /* Walks over a column with a length before it; null: the row ends in it. */
@@ -105,7 +82,7 @@ const uchar *take_part(const OldRowPlan::Part &part, const uchar *nulls, uchar *
   if (part.is_null(nulls))
   {
     if (part.wanted)
-      put_old_null(part.to, record);
+      put_null(part.to, record);
     return at;
   }
   const bool is_blob= part.form.kind == Kind::BLOBS;
@@ -118,7 +95,7 @@ const uchar *take_part(const OldRowPlan::Part &part, const uchar *nulls, uchar *
   if (static_cast<size_t>(end - at) < length || (!is_blob && length > part.form.length) || (is_fixed && length != part.form.length))
     return nullptr;
   if (part.wanted)
-    put_old_value(part.to, record, at, length);
+    put_grown_value(part.to, record, at, length);
   return at + length;
 }
 
@@ -202,6 +179,8 @@ std::unique_ptr<OldRowPlan> Codec::make_old_row_plan(const DecodePlan *plan, con
     OldRowPlan::Part part{m_history->form(number), 0, 0, 0, false, {}};
     if (part.form.nullable)
     {
+      if (planted(Mutant::OldNullBitMisplaced) && bit % 8 == 7)
+        bit++;
       part.null_offset= bit / 8;
       part.null_mask= static_cast<uchar>(1 << bit % 8);
       bit++;
@@ -283,9 +262,9 @@ bool Codec::get_old_row(const DecodePlan *plan, uchar *record, slc_bytes cluster
   get_clustered(record, clustered, plan->keyed);
   for (const OldRowPlan::Part &part : old->fixed)
     if (part.is_null(nulls))
-      put_old_null(part.to, record);
+      put_null(part.to, record);
     else
-      put_old_value(part.to, record, row.ptr + part.from, part.form.length);
+      put_grown_value(part.to, record, row.ptr + part.from, part.form.length);
   for (const OldRowPlan::Part &part : old->sized)
     if (!(at= take_part(part, nulls, record, at, end)))
       return false;

@@ -1,7 +1,9 @@
-/* One column's value between a row and a record. Used by: codec_row.cc, codec_old_row.cc. */
+/* One column's value between a row and a record. Used by: codec_row.cc, codec_old_row.cc,
+   altered_row.cc. */
 #ifndef SLUICE_COLUMN_VALUE_H
 #define SLUICE_COLUMN_VALUE_H
 #include "codec.h"
+#include "mutant.h"
 
 namespace sluice {
 
@@ -51,6 +53,32 @@ inline void put_blob(const Column &column, uchar *record, const uchar *data, siz
   for (uint i= 0; i < column.length_bytes; i++)
     *to++= static_cast<uchar>(length >> (8 * i));
   memcpy(to, &data, sizeof data);
+}
+
+/* As put_nothing(), of any column. */
+inline void put_null(const Column &column, uchar *record)
+{
+  if (column.kind == Kind::BLOBS)
+    put_blob(column, record, nullptr, 0);
+  else
+    put_nothing(column, record);
+}
+
+/* A value of a column from which this one may have grown. An integer may have fewer bytes than the
+   column: the sign fills the others. */
+inline void put_grown_value(const Column &column, uchar *record, const uchar *from, size_t length)
+{
+  if (column.kind == Kind::BLOBS)
+  {
+    put_blob(column, record, from, length);
+    return;
+  }
+  put_sized(column, record, from, length);
+  if (column.is_fixed() && length < column.length)
+  {
+    const bool negative= column.kind == Kind::SIGNED && from[length - 1] & 0x80 && !planted(Mutant::GrownSignForgotten);
+    memset(record + column.offset + length, negative ? 0xFF : 0, column.length - length);
+  }
 }
 
 } // namespace sluice

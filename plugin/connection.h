@@ -54,12 +54,15 @@ public:
   void cancel_wait();
 
   /* waiter.cc: how the engine sleeps in this connection's name */
-  slc_waiter waiter() { return {this, &wait, &wake, &killed, &about_to_wait, &statement}; }
+  slc_waiter waiter() { return {this, &wait, &wake, &killed, &about_to_wait, &statement, &progress}; }
   static int wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us);
   static void wake(void *ctx);
   static int killed(void *ctx);
   static int about_to_wait(void *ctx, void *holder);
   static size_t statement(void *ctx, char *to, size_t size);
+  static void progress(void *ctx, uint64_t done, uint64_t all);
+  /* From thd_progress_init() to thd_progress_end(). */
+  void shows_progress(bool on) { m_shows_progress= on; }
 
   /* The server's number of the key that was last found twice. Not the handler's: that of a
      partitioned table asks the partition which a row comes from, not the one that refused it. */
@@ -115,6 +118,7 @@ private:
   bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
   bool m_outlives= false;               // XA PREPARE: anybody may end it
+  bool m_shows_progress= false;
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;
   StatementReport m_lock_report;

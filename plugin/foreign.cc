@@ -131,6 +131,17 @@ std::vector<ForeignKey> foreign_keys_by_name(uint32_t which, const char *table)
   return keys;
 }
 
+std::vector<std::string> foreign_columns(const TABLE *table)
+{
+  const char *const name= table->s->normalized_path.str;
+  std::vector<std::string> columns;
+  for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_CHILD, name))
+    columns.insert(columns.end(), key.columns.begin(), key.columns.end());
+  for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_PARENT, name))
+    columns.insert(columns.end(), key.parent_columns.begin(), key.parent_columns.end());
+  return columns;
+}
+
 void append_foreign_key(THD *thd, String *to, const ForeignKey &key)
 {
   const std::string constraint= key.constraint();

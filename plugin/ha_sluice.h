@@ -8,7 +8,7 @@
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert of an
    UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or
    slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc,
-   virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc,
+   virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc, inplace_check.cc,
    admin.cc, foreign.cc, foreign_rows.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
@@ -17,11 +17,14 @@
 #include "buffer.h"
 #include "codec.h"
 #include "connection.h"
+#include "online_alter.h"
 #include "scan_state.h"
 #include "share.h"
 #include <memory>
 
 namespace sluice {
+
+class OnlineRebuild;
 
 /* Whether the server checks UNIQUE indexes of its own (over hashes, WITHOUT OVERLAPS) before it
    writes a row, below SERIALIZABLE. Elsewhere it checks behind the write, which locks no gap. */
@@ -29,7 +32,6 @@ bool checks_unique_first(const THD *thd, const TABLE_SHARE *share);
 
 } // namespace sluice
 
-namespace sluice { class OnlineRebuild; }
 
 class ha_sluice final : public handler
 {
@@ -270,12 +272,15 @@ private:
   int duplicate_in_bulk(slc_err error);
 
   /* inplace.cc */
-  int feed_builds(slc_trx *trx, slc_cursor *cursor, sluice::Codec &codec, uchar *record, const std::vector<uint> &indexes,
-                  const std::vector<slc_build *> &builds);
-
-  void report_build_error(slc_err build_error, slc_trx *view, TABLE *altered, sluice::Codec &codec, uint index);
+  int feed_builds(slc_trx *trx, slc_cursor *cursor, const sluice::OnlineAlter::Builds &to);
+  bool fill_inplace(TABLE *altered, void *inplace_context);
+  bool tell_inplace(slc_err error);
+  void report_build_error(slc_err build_error, slc_trx *view, TABLE *altered, const sluice::OnlineAlter::Builds &builds, uint index);
+  bool report_follow_error(slc_err error, TABLE *altered, void *inplace_context);
   bool end_online(TABLE *altered, void *inplace_context);
   bool report_rebuild_error(slc_err error, TABLE *altered, const sluice::OnlineRebuild &rebuild);
+  bool publish_rebuilt(TABLE *altered, Alter_inplace_info *info);
+  bool publish_indexes(TABLE *altered, Alter_inplace_info *info);
 
   /* admin.cc */
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);

@@ -157,6 +157,44 @@ const Field *ColumnChange::old_field(uint column) const
   return column >= m_old.size() || m_old[column] == NEW_COLUMN ? nullptr : m_table->field[m_old[column]];
 }
 
+namespace {
+
+bool is_one_of(const Field *field, const std::vector<std::string> &columns)
+{
+  return std::any_of(columns.begin(), columns.end(), [field](const std::string &column) {
+    return !my_strcasecmp(system_charset_info, field->field_name.str, column.c_str());
+  });
+}
+
+} // namespace
+
+bool ColumnChange::changes_one_of(const std::vector<std::string> &columns) const
+{
+  std::vector<bool> stays(m_table->s->fields, false);
+  for (uint i= 0; i < m_altered->s->fields; i++)
+  {
+    const Field *old= old_field(i);
+    if (!old)
+      continue;
+    const Column from= column_of(m_table, old), to= column_of(m_altered, m_altered->field[i]);
+    stays[old->field_index]= from.kind == to.kind && from.length == to.length && from.charset == to.charset &&
+                             !from.null_bit == !to.null_bit && old->stored_in_db() == m_altered->field[i]->stored_in_db();
+  }
+  for (uint i= 0; i < m_table->s->fields; i++)
+    if (!stays[i] && is_one_of(m_table->field[i], columns))
+      return true;
+  return false;
+}
+
+bool ColumnChange::renames_one_of(const std::vector<std::string> &columns) const
+{
+  for (uint i= 0; i < m_altered->s->fields; i++)
+    if (const Field *old= old_field(i))
+      if (strcmp(old->field_name.str, m_altered->field[i]->field_name.str) && is_one_of(old, columns))
+        return true;
+  return false;
+}
+
 bool ColumnChange::holds_for_added(Virtual_column_info *check) const
 {
   std::vector<my_bitmap_map> map(m_altered->s->fields / (8 * sizeof(my_bitmap_map)) + 1);
@@ -185,9 +223,8 @@ const char *ColumnChange::why_column_is_copied(const Field *old, const Field *fi
     return nullptr;
   const Column from= column_of(m_table, old), to= column_of(m_altered, field);
   const bool grows= from.length != to.length;
-  if (field->stored_in_db() != old->stored_in_db() || from.kind != to.kind || from.charset != to.charset ||
-      (from.null_bit && !to.null_bit))
-    return "a column's type or NOT NULL does not fit the values that rows have";
+  if (field->stored_in_db() != old->stored_in_db() || from.kind != to.kind || from.charset != to.charset)
+    return "a column's type does not fit the values that rows have";
   if ((grows || (!from.null_bit && to.null_bit)) && old->flags & FIELD_IN_PART_FUNC_FLAG)
     return "the type of a column that partitions depend on";
   if (!grows)
@@ -243,20 +280,29 @@ bool ColumnChange::indexes_stay() const
   return true;
 }
 
-const char *ColumnChange::why_copied() const
+const char *ColumnChange::why_columns_are_copied() const
 {
   if (m_old.empty() || m_table->s->long_unique_table || m_altered->s->long_unique_table)
     return "the columns of a table with a UNIQUE key over hashes";
   if (m_info->error_if_not_empty)
     return "a new date column without a default may be added to an empty table only";
-  if (!has_null_bits_in_order(m_table) || !has_null_bits_in_order(m_altered) || m_codec.has_primary_key() != m_altered_codec.has_primary_key())
-    return "the form of rows";
   for (uint i= 0; i < m_altered->s->fields; i++)
   {
     const Field *old= old_field(i), *field= m_altered->field[i];
     if (const char *why= old ? why_column_is_copied(old, field) : why_added_column_is_copied(field))
       return why;
   }
+  return nullptr;
+}
+
+const char *ColumnChange::why_copied() const
+{
+  if (const char *why= why_columns_are_copied())
+    return why;
+  if (m_info->handler_flags & ALTER_COLUMN_NOT_NULLABLE)
+    return "rows may have NULL where a column becomes NOT NULL";
+  if (!has_null_bits_in_order(m_table) || !has_null_bits_in_order(m_altered) || m_codec.has_primary_key() != m_altered_codec.has_primary_key())
+    return "the form of rows";
   if (!indexes_stay())
     return "the entries of an index would have another form";
   const auto changed= history();

@@ -5,6 +5,8 @@
 #define SLUICE_INSTANT_ALTER_H
 #include "compat.h"
 #include "codec.h"
+#include <string>
+#include <vector>
 
 namespace sluice {
 
@@ -38,8 +40,13 @@ public:
   bool changes_columns() const { return m_info->handler_flags & COLUMN_CHANGES; }
   /* Why the table has to be copied; null: it need not be. Valid as long as the statement. */
   const char *why_copied() const;
+  /* Why new rows cannot be made of the old ones while writers go on; null: they can. */
+  const char *why_columns_are_copied() const;
   /* Null: there are too many definitions. */
   std::shared_ptr<const RowHistory> history() const;
+  /* One of these columns of the table gets another form, or goes. */
+  bool changes_one_of(const std::vector<std::string> &columns) const;
+  bool renames_one_of(const std::vector<std::string> &columns) const;
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */
   bool holds_for_added(Virtual_column_info *check) const;

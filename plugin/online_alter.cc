@@ -1,8 +1,11 @@
 /* See online_alter.h. */
 #include "online_alter.h"
+#include "connection.h"
 #include "engine.h"
 #include "errors.h"
+#include "mutant.h"
 #include "settings.h"
+#include <algorithm>
 
 namespace sluice {
 
@@ -25,6 +28,8 @@ slc_err edit(Follow *follow, slc_bytes pk, slc_bytes row, bool put)
   const OnlineAlter::Builds &to= follow->builds;
   if (!to.codec->get_row(follow->plan, to.record, pk, row))
     return SLC_CORRUPT;
+  if (const slc_err error= to.values->compute())
+    return error;
   for (size_t i= 0; i < to.builds->size(); i++)
   {
     follow->entries.clear();
@@ -51,10 +56,22 @@ int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is)
 
 } // namespace
 
+ReadProgress::ReadProgress(THD *thd, slc_table *table) : m_thd(thd)
+{
+  slc_table_stats stats{};
+  if (!slc_table_get_stats(table, &stats))
+    m_all= stats.rows;
+}
+
+/* The number of rows may be an estimate. */
+void ReadProgress::tell() { Connection::progress(Connection::of(m_thd), m_done, std::max(m_done, m_all)); }
+
 slc_trx *OnlineAlter::new_view() const
 {
   slc_trx *view= slc_trx_new(engine, &m_waiter, thd_get_thread_id(m_thd));
   slc_trx_start(view, SLC_ISO_REPEATABLE_READ, lock_wait_timeout_ms(m_thd));
+  /* A load that ends with it looks for no parents: the old table's rows have them. */
+  slc_trx_foreign_key_checks(view, 0);
   return view;
 }
 
@@ -66,10 +83,10 @@ slc_err OnlineAlter::begin(const slc_waiter &waiter, THD *thd, slc_table *table)
   return slc_online_begin(table, m_view, &m_online);
 }
 
-slc_err OnlineAlter::round_with(slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report)
+slc_err OnlineAlter::round_with(Order order, slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report)
 {
   slc_trx *newer= new_view();
-  const slc_err error= slc_online_round(m_online, m_view, newer, each, ctx, report);
+  const slc_err error= slc_online_round(m_online, m_view, newer, order == OLD_ROWS_FIRST && !planted(Mutant::OldRowsLast), each, ctx, report);
   slc_trx_free(m_view);
   m_view= newer;
   return error == SLC_ROW_NOT_MADE && *kept ? *kept : error;
@@ -78,7 +95,7 @@ slc_err OnlineAlter::round_with(slc_online_cb each, void *ctx, const slc_err *ke
 slc_err OnlineAlter::round(const Builds &builds, slc_online_report *report)
 {
   Follow follow= {builds, builds.codec->plan(builds.codec->stored()), {}, SLC_OK};
-  return round_with(follow_row, &follow, &follow.error, report);
+  return round_with(ROWS_OF_A_KEY_TOGETHER, follow_row, &follow, &follow.error, report);
 }
 
 bool OnlineAlter::is_enough(uint64_t keys, uint64_t before, uint rounds)
@@ -88,17 +105,7 @@ bool OnlineAlter::is_enough(uint64_t keys, uint64_t before, uint rounds)
 
 slc_err OnlineAlter::follow(const Builds &builds)
 {
-  uint64_t before= UINT64_MAX;
-  for (uint rounds= 0; rounds < ROUNDS_MAX; rounds++)
-  {
-    slc_online_report report{};
-    if (const slc_err error= round(builds, &report))
-      return error;
-    if (is_enough(report.keys, before, rounds))
-      break;
-    before= report.keys;
-  }
-  return SLC_OK;
+  return rounds([&](slc_online_report *report) { return round(builds, report); });
 }
 
 void OnlineAlter::end()

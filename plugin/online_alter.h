@@ -5,11 +5,30 @@
 #ifndef SLUICE_ONLINE_ALTER_H
 #define SLUICE_ONLINE_ALTER_H
 #include "compat.h"
+#include "altered_row.h"
 #include "codec.h"
 #include "sluice_abi.h"
 #include <vector>
 
 namespace sluice {
+
+/* How many of a table's rows are read, for SHOW PROCESSLIST. */
+class ReadProgress
+{
+public:
+  ReadProgress(THD *thd, slc_table *table);
+  void one_more()
+  {
+    if (unlikely(++m_done % STEP == 0))
+      tell();
+  }
+
+private:
+  static constexpr uint64_t STEP= 1024;
+  void tell();
+  THD *m_thd;
+  uint64_t m_done= 0, m_all= 0;
+};
 
 class OnlineAlter
 {
@@ -29,21 +48,38 @@ public:
   {
     Codec *codec;
     uchar *record;
+    VirtualValues *values;
     const std::vector<uint> *indexes;
     const std::vector<slc_build *> *builds;
   };
   slc_err round(const Builds &builds, slc_online_report *report);
-  /* The same for any taker of changed rows. SLC_ROW_NOT_MADE becomes the error that it has kept. */
-  slc_err round_with(slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report);
-  /* No further round before the last one. before: keys of the round before. */
-  static bool is_enough(uint64_t keys, uint64_t before, uint rounds);
-  /* Where rows are changed faster than they are followed, rounds do not get shorter. */
-  static constexpr uint ROUNDS_MAX= 30;
+  /* The same for any taker of changed rows. SLC_ROW_NOT_MADE becomes the error that it has kept;
+     where that is the same, the server has the error. */
+  enum Order { ROWS_OF_A_KEY_TOGETHER, OLD_ROWS_FIRST };
+  slc_err round_with(Order order, slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report);
   /* Rounds until the last one will be short. */
+  template <typename Round> slc_err rounds(const Round &round)
+  {
+    uint64_t before= UINT64_MAX;
+    for (uint i= 0; i < ROUNDS_MAX; i++)
+    {
+      slc_online_report report{};
+      if (const slc_err error= round(&report))
+        return error;
+      if (is_enough(report.keys, before, i))
+        break;
+      before= report.keys;
+    }
+    return SLC_OK;
+  }
   slc_err follow(const Builds &builds);
   void end();
 
 private:
+  /* Where rows are changed faster than they are followed, rounds do not get shorter. */
+  static constexpr uint ROUNDS_MAX= 30;
+  /* No further round before the last one. before: keys of the round before. */
+  static bool is_enough(uint64_t keys, uint64_t before, uint rounds);
   slc_trx *new_view() const;
 
   THD *m_thd= nullptr;

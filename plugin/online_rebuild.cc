@@ -2,6 +2,7 @@
 #include "online_rebuild.h"
 #include "ddl.h"
 #include "engine.h"
+#include "inplace.h"
 #include "settings.h"
 #include <atomic>
 
@@ -16,35 +17,70 @@ std::string name_beside(const std::string &name)
   return name.substr(0, name.rfind('/') + 1) + "#sql-rebuild-" + std::to_string(current_pid) + "-" + std::to_string(++number);
 }
 
+/* The index that goes, and serves a foreign key of the table or of a child; null: there is none. */
+const char *needed_index(const std::string &table, const Alter_inplace_info *info)
+{
+  for (uint i= 0; i < info->index_drop_count; i++)
+  {
+    const char *const name= info->index_drop_buffer[i]->name.str;
+    for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_CHILD, table.c_str()))
+      if (key.child_index == name)
+        return name;
+    for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_PARENT, table.c_str()))
+      if (key.parent_index == name)
+        return name;
+  }
+  return nullptr;
+}
+
 } // namespace
 
-const char *why_not_rebuilt(const TABLE *table, const TABLE *altered, slc_table *engine_table)
+const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
+                            slc_table *engine_table)
 {
-  if (table->part_info || altered->part_info)
-    return "a partitioned table is rebuilt";
   if (table->s->tmp_table)
     return "a temporary table is rebuilt";
   if (table->s->primary_key != MAX_KEY && altered->s->primary_key == MAX_KEY)
     return "the table loses its primary key";
-  if (slc_table_foreign(engine_table))
-    return "a table with foreign keys is rebuilt";
-  for (uint i= 0; i < altered->s->fields; i++)
-    if (!altered->field[i]->stored_in_db())
-      return "a table with virtual columns is rebuilt";
-  return nullptr;
+  if (info->handler_flags & ALTER_ADD_PK_INDEX && altered->key_info[altered->s->primary_key].without_overlaps)
+    return "rows have to be checked against a new key WITHOUT OVERLAPS";
+  if (slc_table_foreign(engine_table) && change.renames_one_of(foreign_columns(table)))
+    return "columns of foreign keys are renamed and rows are rebuilt";
+  const bool same_forms= !change.changes_columns() && same_columns(table, altered);
+  return same_forms ? nullptr : change.why_columns_are_copied();
 }
 
-slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *table, const std::string &name)
+OnlineRebuild::OnlineRebuild(TABLE *table, Codec &from, TABLE *altered, Codec &altered_codec, const ColumnChange &change)
+  : m_table(table), m_from(from), m_altered(altered), m_codec(altered_codec),
+    m_row_of(table, altered, change, !change.changes_columns() && same_columns(table, altered)), m_values(altered)
+{
+  for (uint i= 0; i < altered->s->keys; i++)
+    m_values.need(altered_codec.key(i));
+}
+
+slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *table, const std::string &name,
+                             const Alter_inplace_info *info)
 {
   m_thd= thd;
   m_waiter= waiter;
   m_old= table;
-  ForeignDefinition none;
-  Definition definition(m_altered, false, none);
+  if (!m_altered->part_info)
+    if (const int error= m_foreign.of_alter(thd, name.c_str(), m_altered, info->create_info, info->alter_info, {}))
+    {
+      m_table->file->print_error(error, MYF(0));
+      return SLC_ROW_NOT_MADE;
+    }
+  Definition definition(m_altered, false, m_foreign);
   definition.def.replaces= name.c_str();
   const std::string new_name= name_beside(name);
   if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))
-    return error;
+  {
+    const char *const needed= error == SLC_FOREIGN_DEFINITION ? needed_index(name, info) : nullptr;
+    if (!needed)
+      return error;
+    my_error(ER_DROP_INDEX_FK, MYF(0), needed);
+    return SLC_ROW_NOT_MADE;
+  }
   m_new_name= new_name;
   slc_err error= slc_table_open(engine, new_name.c_str(), &m_new);
   if (!error)
@@ -54,14 +90,14 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   return error;
 }
 
-/* A row of the table as the altered table's record: both have the same columns at the same
-   places. */
+/* A row of the table as the altered table's record. */
 slc_err OnlineRebuild::read(slc_bytes pk, slc_bytes row)
 {
   if (!m_from.get_row(m_from.plan(m_from.stored()), m_table->record[0], pk, row))
     return SLC_CORRUPT;
-  memcpy(m_altered->record[0], m_table->record[0], m_altered->s->reclength);
-  return SLC_OK;
+  if (const slc_err error= m_row_of.take())
+    return error;
+  return m_values.compute();
 }
 
 /* Clustered key and entries of the record; `pk`: that of the old row, which a table without a
@@ -109,8 +145,10 @@ slc_err OnlineRebuild::fill()
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
   Made made;
+  ReadProgress progress(m_thd, m_old);
   while (!error)
   {
+    progress.one_more();
     if (thd_kill_level(m_thd) != THD_IS_NOT_KILLED)
       error= SLC_INTERRUPTED;
     else if (!(error= read(found.pk, found.row)))
@@ -127,6 +165,7 @@ slc_err OnlineRebuild::fill()
   slc_cursor_free(cursor);
   if (error != SLC_END)
     return error;
+  thd_progress_next_stage(m_thd);
   if ((error= slc_load_finish(m_load, view)))
   {
     note_duplicate(error);
@@ -142,22 +181,25 @@ slc_err OnlineRebuild::fill()
   slc_load_end(m_load);
   m_load= nullptr;
   m_writes= slc_trx_new(engine, &m_waiter, thd_get_thread_id(m_thd));
-  uint64_t before= UINT64_MAX;
-  for (uint rounds= 0; rounds < OnlineAlter::ROUNDS_MAX; rounds++)
-  {
-    slc_online_report report{};
-    if ((error= m_online.round_with(follow_row, this, &m_round_error, &report)) || (error= round(false)))
-      return note_duplicate(error);
-    if (OnlineAlter::is_enough(report.keys, before, rounds))
-      break;
-    before= report.keys;
-  }
-  return SLC_OK;
+  /* The old table's rows satisfy its foreign keys, and nobody refers to the new table yet. */
+  slc_trx_foreign_key_checks(m_writes, 0);
+  thd_progress_next_stage(m_thd);
+  return follow();
+}
+
+slc_err OnlineRebuild::follow()
+{
+  return m_online.rounds([this](slc_online_report *report) {
+    slc_err error= m_online.round_with(OnlineAlter::OLD_ROWS_FIRST, follow_row, this, &m_round_error, report);
+    if (!error)
+      error= commit_round(false);
+    return note_duplicate(error);
+  });
 }
 
 /* What a round has written. The rows count as old ones once the table is published: nobody reads
    them before. */
-slc_err OnlineRebuild::round(bool last)
+slc_err OnlineRebuild::commit_round(bool last)
 {
   return slc_trx_is_started(m_writes) ? slc_trx_commit(m_writes, last) : SLC_OK;
 }
@@ -185,24 +227,34 @@ int OnlineRebuild::follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes 
   return self->m_round_error= error;
 }
 
-slc_err OnlineRebuild::publish()
+slc_err OnlineRebuild::last_round()
 {
   slc_online_report report{};
-  slc_err error= m_online.round_with(follow_row, this, &m_round_error, &report);
+  slc_err error= m_online.round_with(OnlineAlter::OLD_ROWS_FIRST, follow_row, this, &m_round_error, &report);
   if (!error)
-    error= round(true);
+    error= commit_round(true);
   if (!error && report.again)
     error= SLC_LOCKED;
-  if (error)
-    return note_duplicate(error);
-  m_online.end();
-  slc_trx_free(m_writes);
-  m_writes= nullptr;
-  slc_table_close(m_new);
-  m_new= nullptr;
-  if ((error= slc_table_replace(m_old, m_new_name.c_str(), 0)))
+  return note_duplicate(error);
+}
+
+slc_err OnlineRebuild::publish(const std::vector<OnlineRebuild *> &all)
+{
+  std::vector<slc_replacement> list;
+  for (OnlineRebuild *each : all)
+  {
+    each->m_online.end();
+    slc_trx_free(each->m_writes);
+    each->m_writes= nullptr;
+    slc_table_close(each->m_new);
+    each->m_new= nullptr;
+    list.push_back({each->m_old, each->m_new_name.c_str()});
+  }
+  const int unchecked= !checks_foreign_keys(all.front()->m_thd);
+  if (const slc_err error= slc_tables_replace(engine, list.data(), static_cast<uint32_t>(list.size()), unchecked))
     return error;
-  m_new_name.clear();
+  for (OnlineRebuild *each : all)
+    each->m_new_name.clear();
   return SLC_OK;
 }
 
@@ -211,7 +263,12 @@ void OnlineRebuild::give_up()
   m_online.end();
   slc_load_end(m_load);
   if (m_writes)
+  {
+    /* The table goes: to undo its rows would be for nothing. */
+    if (slc_trx_is_started(m_writes))
+      slc_trx_commit(m_writes, false);
     slc_trx_free(m_writes);
+  }
   if (m_new)
     slc_table_close(m_new);
   if (!m_new_name.empty())

@@ -4,34 +4,38 @@
 #ifndef SLUICE_ONLINE_REBUILD_H
 #define SLUICE_ONLINE_REBUILD_H
 #include "compat.h"
+#include "altered_row.h"
+#include "foreign.h"
 #include "online_alter.h"
 #include <memory>
 #include <string>
 
-class ha_sluice;
-
 namespace sluice {
 
-/* Why the table cannot be rebuilt while writers go on; null: it can. The columns are the same. */
-const char *why_not_rebuilt(const TABLE *table, const TABLE *altered, slc_table *engine_table);
+/* Why the table cannot be rebuilt while writers go on; null: it can. */
+const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
+                            slc_table *engine_table);
 
 class OnlineRebuild
 {
 public:
   /* `from` reads the table's rows to its record, `altered_codec` writes those of the new
      definition. */
-  OnlineRebuild(TABLE *table, Codec &from, TABLE *altered, Codec &altered_codec)
-    : m_table(table), m_from(from), m_altered(altered), m_codec(altered_codec)
-  {}
+  OnlineRebuild(TABLE *table, Codec &from, TABLE *altered, Codec &altered_codec, const ColumnChange &change);
   OnlineRebuild(const OnlineRebuild &)= delete;
   ~OnlineRebuild() { give_up(); }
 
-  /* Under the exclusive lock. */
-  slc_err begin(const slc_waiter &waiter, THD *thd, slc_table *table, const std::string &name);
+  /* Of all steps: SLC_ROW_NOT_MADE: the server has the error.
+     Under the exclusive lock. */
+  slc_err begin(const slc_waiter &waiter, THD *thd, slc_table *table, const std::string &name, const Alter_inplace_info *info);
   /* Loads the rows, and follows those that are changed meanwhile. */
   slc_err fill();
-  /* Under the exclusive lock: the last round, and the change of the catalog. */
-  slc_err publish();
+  /* Rounds until the last one will be short. */
+  slc_err follow();
+  /* Under the exclusive lock. */
+  slc_err last_round();
+  /* After the last round of each: one change of the catalog. */
+  static slc_err publish(const std::vector<OnlineRebuild *> &all);
   /* After SLC_DUPLICATE: the altered table's record has the row; which of the server's keys. */
   uint duplicate_key() const { return m_duplicate_key; }
 
@@ -44,7 +48,7 @@ private:
   slc_err read(slc_bytes pk, slc_bytes row);
   void make(slc_bytes pk, Made *made);
   slc_err note_duplicate(slc_err error);
-  slc_err round(bool last);
+  slc_err commit_round(bool last);
   static int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
   void give_up();
 
@@ -52,6 +56,9 @@ private:
   Codec &m_from;
   TABLE *m_altered;
   Codec &m_codec;
+  AlteredRow m_row_of;
+  VirtualValues m_values;
+  ForeignDefinition m_foreign;
   THD *m_thd= nullptr;
   slc_table *m_old= nullptr, *m_new= nullptr;
   std::string m_new_name;

@@ -199,6 +199,9 @@ typedef struct {
   /* writes the statement that the connection runs, returns the bytes written. Called by its own
      thread. may be NULL */
   size_t (*statement)(void *ctx, char *to, size_t size);
+  /* so much of a sort, or of a round of an ALTER TABLE, is done. Called by its own thread. may be
+     NULL */
+  void (*progress)(void *ctx, uint64_t done, uint64_t all);
 } slc_waiter;
 /* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of
    every row; users are served READ COMMITTED. */
@@ -332,9 +335,10 @@ typedef struct {
   const char *replaces;
 } slc_rename;
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const slc_rename *);
-/* The table gets the contents and the definition of the table `rebuilt`, which is no more then. One
-   atomic, durable change; needs exclusive use of both. */
-slc_err slc_table_replace(slc_table *, const char *rebuilt, int foreign_unchecked);
+/* Each table gets the contents and the definition of the table `rebuilt`, which is no more then.
+   One atomic, durable change; needs exclusive use of all. */
+typedef struct { slc_table *table; const char *rebuilt; } slc_replacement;
+slc_err slc_tables_replace(slc_engine *, const slc_replacement *list, uint32_t count, int foreign_unchecked);
 /* a foreign key; the texts live through the callback */
 typedef struct {
   slc_bytes name, child, parent;
@@ -508,14 +512,16 @@ typedef struct slc_online slc_online;
    table, and none makes any before this returns. base: at SLC_ISO_REPEATABLE_READ, without a
    snapshot; it gets one, by which the rows are to be read. */
 slc_err slc_online_begin(slc_table *, slc_trx *base, slc_online **out);
-/* was, is: the row by the older and by the newer snapshot; ptr NULL = no row. Not 0: the round
-   ends with SLC_ROW_NOT_MADE */
+/* was, is: the row by the older and by the newer snapshot; ptr NULL = no row, or one that comes at
+   another call. Not 0: the round ends with SLC_ROW_NOT_MADE */
 typedef int (*slc_online_cb)(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
 typedef struct { uint64_t keys, changed, again; } slc_online_report;
 /* Gives the rows that differ between the snapshots of both transactions. older: base, or `newer` of
    the round before. newer: as base, gets its snapshot here. In the last round no other transaction
-   has changes in the table. */
-slc_err slc_online_round(slc_online *, slc_trx *older, slc_trx *newer, slc_online_cb each, void *ctx, slc_online_report *out);
+   has changes in the table. older_rows_first: all rows by the older snapshot come first, then all by
+   the newer one. */
+slc_err slc_online_round(slc_online *, slc_trx *older, slc_trx *newer, int older_rows_first, slc_online_cb each, void *ctx,
+                         slc_online_report *out);
 void    slc_online_end(slc_online *);
 
 typedef struct {

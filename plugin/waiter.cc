@@ -51,6 +51,13 @@ int Connection::killed(void *ctx)
   return thd_kill_level(static_cast<Connection *>(ctx)->m_thd) != THD_IS_NOT_KILLED;
 }
 
+void Connection::progress(void *ctx, uint64_t done, uint64_t all)
+{
+  const Connection *self= static_cast<Connection *>(ctx);
+  if (self->m_shows_progress)
+    thd_progress_report(self->m_thd, done, all);
+}
+
 /* By its own thread, so the text cannot change meanwhile. */
 size_t Connection::statement(void *ctx, char *to, size_t size)
 {

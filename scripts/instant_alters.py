@@ -5,7 +5,8 @@ Every ALTER is sent to Sluice with ALGORITHM=INSTANT: columns of all types are a
 moved, made wider and nullable, renamed; virtual columns come and go. InnoDB may copy. Between them rows are inserted, updated, deleted
 and rolled back. Now and then all rows are compared, by the clustered key and by each index, and the server is stopped or killed. In
 the end it is restarted, and the dumps and SHOW CREATE TABLE of both tables are compared. `make sqltest` has a small variant in SQL
-(instant_alter.test). Exit code 1 at the first difference.
+(instant_alter.test). Exit code 1 at the first difference. With --time-on the same ALTERs are timed on a table of so many rows of Sluice
+alone, with some writes between; the longest must stay below --ms.
 """
 import argparse
 import copy
@@ -261,18 +262,60 @@ def run(server, arguments, seed):
           f"({len(dumps[0])} bytes); an ALTER took {statistics.median(times) * 1000:.1f} ms (median), at most {max(times) * 1000:.1f} ms")
 
 
+def time_on(server, arguments):
+    """The ALTERs on a table of many rows: what they take depends on the columns, not on the rows."""
+    chance = random.Random(arguments.seed)
+    alters = Alters(chance)
+    server.sql("DROP DATABASE IF EXISTS alters_sluice; DROP DATABASE IF EXISTS alters_innodb")
+    sides = Sides(server)
+    sides.run("Sluice", alters.create(arguments.partitions))
+    sides.run("Sluice", f"INSERT INTO t (id, k1, k2) SELECT seq, seq % 1000, CONCAT('k', seq % 77) FROM seq_1_to_{arguments.time_on}")
+    alters.id = arguments.time_on
+    times = []
+    with display.Progress(arguments.alters // COMPARED_EVERY, "instant ALTERs") as progress:
+        while len(times) < arguments.alters:
+            kept = copy.deepcopy((alters.columns, alters.virtual))
+            clause = alters.next()
+            if not clause:
+                continue
+            begin = time.monotonic()
+            try:
+                sides.run("Sluice", f"ALTER TABLE t {clause}, ALGORITHM=INSTANT")
+            except connection.pymysql.err.Error as error:
+                if error.args[0] not in REFUSED_BY_INNODB:
+                    raise Different(f"ALTER TABLE t {clause}, ALGORITHM=INSTANT: {error}") from error
+                alters.columns, alters.virtual = kept
+                continue
+            times.append(time.monotonic() - begin)
+            key = chance.randint(1, arguments.time_on)
+            some = chance.choice(alters.columns)
+            sides.run("Sluice", f"UPDATE IGNORE t SET {some.name} = {literal(chance, some)} WHERE id BETWEEN {key} AND {key + 5}")
+            sides.run("Sluice", f"INSERT IGNORE INTO t (id, k1) VALUES ({alters.id + len(times)}, 1)")
+            if len(times) % COMPARED_EVERY == 0:
+                progress.done(f"{len(times)}")
+    rows = sides.run("Sluice", "SELECT COUNT(*) FROM t")[0][0]
+    print(f"{len(times)} instant ALTERs on {rows} rows: {statistics.median(times) * 1000:.1f} ms (median), at most {max(times) * 1000:.1f} ms")
+    if max(times) * 1000 >= arguments.ms:
+        raise Different(f"an ALTER took {max(times) * 1000:.1f} ms")
+
+
 def main():
     parser = argparse.ArgumentParser(description="Random instant ALTERs on Sluice and on InnoDB, compared.")
     parser.add_argument("--alters", type=int, default=500)
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=1, help="seeds, one after the other")
     parser.add_argument("--partitions", type=int, default=0, help="of the table (0: it has none)")
+    parser.add_argument("--time-on", type=int, default=0, metavar="ROWS", help="time the ALTERs on so many rows of Sluice, and compare nothing")
+    parser.add_argument("--ms", type=float, default=50, help="with --time-on: what an ALTER may take")
     parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/instant", help="where the server lives (made anew)")
     arguments = parser.parse_args()
     server = Server(arguments.folder, port=free_port(), options=OPTIONS)
     try:
         server.install()
         server.start()
+        if arguments.time_on:
+            time_on(server, arguments)
+            return
         for seed in range(arguments.seed, arguments.seed + arguments.runs):
             run(server, arguments, seed)
     except Different as different:

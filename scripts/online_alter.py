@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""ADD INDEX with LOCK=NONE while clients write: their rate, their longest wait, and whether the index is right.
+"""ALTER TABLE with LOCK=NONE while clients write: their rate, their longest wait, and whether rows and indexes are right.
 
 Sysbench's table is filled, and threads of sysbench's oltp_write_only kind write to it: before, during and after an ALTER TABLE that adds
-an index and one that adds a unique index. Afterwards CHECK TABLE ... EXTENDED must find nothing, and the rows read by the new index
-must be those of the table. With --rounds ALTER TABLE is ended by KILL, or the server by kill -9, at a random moment, and the
-table must be sound with its old indexes, or with the new one. Exit code 1 if not, or if writers keep less than --least of their rate.
+an index, one that adds a unique index, and rebuilds (FORCE, another primary key). Afterwards CHECK TABLE ... EXTENDED must find nothing,
+and the rows read by each index must be those of the table. With --rounds ALTER TABLE is ended by KILL, or the server by kill -9, at a
+random moment, and the table must be sound with its old indexes, or with the new one. --table: the plain table, or one with partitions,
+with foreign keys in both directions, or with virtual columns. Exit code 1 if something is wrong, if writers keep less than --least of
+their rate, or if a KILL is not answered within a second.
 """
 import argparse
 import pathlib
 import random
+import shutil
 import statistics
 import sys
 import threading
@@ -23,11 +26,26 @@ from server import BUILD, Server, ServerError, free_port  # noqa: E402
 
 OPTIONS = ("--sluice-buffer-pool-size=512M", "--sluice-redo-log-capacity=512M", "--sluice-flush-log-at-trx-commit=2", "--skip-log-bin")
 DATABASE = "online"
-CREATE = """CREATE TABLE t (id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL,
-KEY k_1 (k)) ENGINE={engine}"""
-FILL = "INSERT INTO t SELECT seq, 1 + (seq * 7919) %% {rows}, SHA2(seq, 256), SHA2(-seq, 224) FROM seq_1_to_{rows}"
+COLUMNS = "id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL"
+PARENT = ["CREATE TABLE p (id INT PRIMARY KEY) ENGINE={engine}", "INSERT INTO p SELECT seq FROM seq_0_to_9"]
+# Children of every tenth row, which go with it.
+CHILD = ["CREATE TABLE ch (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id) ON DELETE CASCADE) ENGINE={engine}",
+         "INSERT INTO ch SELECT id FROM t WHERE id % 10 = 0"]
+# (before, the table, after it is filled)
+TABLES = {
+    "plain": ([], f"CREATE TABLE t ({COLUMNS}, KEY k_1 (k)) ENGINE={{engine}}", []),
+    "partitioned": ([], f"CREATE TABLE t ({COLUMNS}, KEY k_1 (k)) ENGINE={{engine}} PARTITION BY KEY (id) PARTITIONS 4", []),
+    "foreign": (PARENT, f"CREATE TABLE t ({COLUMNS}, g INT NOT NULL DEFAULT 1, KEY k_1 (k), KEY g_1 (g), FOREIGN KEY (g) REFERENCES p (id)) "
+                        "ENGINE={engine}", CHILD),
+    "virtual": ([], f"CREATE TABLE t ({COLUMNS}, v INT AS (k % 1000) VIRTUAL, w CHAR(20) AS (LEFT(RTRIM(c), 20)) VIRTUAL, KEY k_1 (k), KEY v_1 (v)) "
+                    "ENGINE={engine}", []),
+}
+FILL = "INSERT INTO t (id, k, c, pad) SELECT seq, 1 + (seq * 7919) % {rows}, SHA2(seq, 256), SHA2(-seq, 224) FROM seq_1_to_{rows}"
 ALTERS = {"new": "ADD INDEX new (c, k)", "new_unique": "ADD UNIQUE INDEX new_unique (pad, id)", "FORCE": "FORCE",
           "PRIMARY KEY": "DROP PRIMARY KEY, ADD PRIMARY KEY (id, k)"}
+VIRTUAL = {**ALTERS, "new": "ADD INDEX new (w, v)"}
+EVERY_ROW = "c >= '' AND k >= 0 AND pad >= '' AND id > 0"
+KILL_ANSWERED_S = 1.0
 # What writers meet besides success.
 HARMLESS = (1205, 1213, 1020, 1062, 1412)
 
@@ -93,17 +111,22 @@ class Trial:
         self.arguments = arguments
         self.server = Server(arguments.folder, free_port(), OPTIONS, engine=arguments.engine)
         self.failed = []
+        self.answers = []
+        self.kind = None
+        self.alters = ALTERS
 
     def expect(self, is_right, what):
         if not is_right:
             self.failed.append(what)
             display.say(f"WRONG: {what}")
 
-    def prepare(self):
-        self.server.start()
-        self.server.sql(f"CREATE DATABASE {DATABASE}")
-        self.server.sql(CREATE.format(engine=self.arguments.engine), DATABASE)
-        self.server.sql(FILL.format(rows=self.arguments.rows).replace("%%", "%"), DATABASE)
+    def prepare(self, kind):
+        self.kind = kind
+        self.alters = VIRTUAL if kind == "virtual" else ALTERS
+        before, create, after = TABLES[kind]
+        self.server.sql(f"DROP DATABASE IF EXISTS {DATABASE}; CREATE DATABASE {DATABASE}")
+        for statement in (*before, create, FILL, *after):
+            self.server.sql(statement.replace("{engine}", self.arguments.engine).replace("{rows}", str(self.arguments.rows)), DATABASE)
 
     def measure(self, name):
         seconds = self.arguments.seconds
@@ -115,14 +138,14 @@ class Trial:
             usual_wait = writers.longest_ms(begun, time.monotonic())
             before, begun = writers.count(), time.monotonic()
             with link.cursor() as cursor:
-                cursor.execute(f"ALTER TABLE t {ALTERS[name]}, ALGORITHM=INPLACE, LOCK=NONE")
+                cursor.execute(f"ALTER TABLE t {self.alters[name]}, ALGORITHM=INPLACE, LOCK=NONE")
             ended = time.monotonic()
             rate = (writers.count() - before) / (ended - begun)
             wait = writers.longest_ms(begun, ended)
             time.sleep(1)
         self.expect(not writers.failures, f"a writer failed: {writers.failures[:1]}")
         share = rate / usual
-        display.say(f"{name}: {ended - begun:.1f} s; writers {usual:,.0f} transactions/s before, {rate:,.0f} meanwhile ({share:.2f}); "
+        display.say(f"{self.kind}, {name}: {ended - begun:.1f} s; writers {usual:,.0f} transactions/s before, {rate:,.0f} meanwhile ({share:.2f}); "
                     f"longest transaction {usual_wait:.0f} ms before, {wait:.0f} ms meanwhile")
         self.expect(share >= self.arguments.least, f"writers kept {share:.2f} of their rate")
 
@@ -133,11 +156,17 @@ class Trial:
             self.expect(not found, f"CHECK TABLE: {found[:3]}")
             cursor.execute("SHOW INDEX FROM t")
             indexes = sorted({row[2] for row in cursor.fetchall()})
+            where = EVERY_ROW + {"foreign": " AND g > 0", "virtual": " AND v >= 0 AND w >= ''"}.get(self.kind, "")
             read = {}
             for index in indexes:
-                cursor.execute(f"SELECT COUNT(*), SUM(CRC32(CONCAT(id, k, c, pad))) FROM t FORCE INDEX ({index}) WHERE c >= '' AND k >= 0 AND pad >= '' AND id > 0")
+                cursor.execute(f"SELECT COUNT(*), SUM(CRC32(CONCAT(id, k, c, pad))) FROM t FORCE INDEX ({index}) WHERE {where}")
                 read[index] = cursor.fetchone()
             self.expect(len(set(read.values())) == 1, f"the indexes have different rows: {read}")
+            if self.kind == "foreign":
+                cursor.execute("SELECT (SELECT COUNT(*) FROM t LEFT JOIN p ON g = p.id WHERE p.id IS NULL) + "
+                               "(SELECT COUNT(*) FROM ch LEFT JOIN t ON ch.id = t.id WHERE t.id IS NULL)")
+                orphans = cursor.fetchone()[0]
+                self.expect(not orphans, f"{orphans} rows without a parent")
             return indexes
 
     def end_in_the_middle(self, number, dice):
@@ -145,42 +174,63 @@ class Trial:
         with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
             for index in ("new", "new_unique"):
                 cursor.execute(f"DROP INDEX IF EXISTS {index} ON t")
-            cursor.execute("SELECT COUNT(*) FROM information_schema.key_column_usage WHERE table_schema = DATABASE() AND constraint_name = 'PRIMARY'")
+            cursor.execute("SELECT COUNT(*) FROM information_schema.key_column_usage WHERE table_schema = DATABASE() "
+                           "AND table_name = 't' AND constraint_name = 'PRIMARY'")
             if cursor.fetchone()[0] == 2:
                 cursor.execute("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
-        name = dice.choice(list(ALTERS))
+        name = dice.choice(list(self.alters))
         kills = dice.random() < 0.5
         with Writers(self.server, self.arguments.clients, self.arguments.rows) as writers:
             alter = connection.connect(self.server, DATABASE)
-            thread = threading.Thread(target=self.alter, args=(alter, name), daemon=True)
+            thread = threading.Thread(target=self.alter, args=(alter, self.alters[name]), daemon=True)
             thread.start()
             time.sleep(dice.random() * self.usual_seconds)
-            if kills:
-                self.server.kill9()
-            else:
-                with connection.connect(self.server) as link, link.cursor() as cursor:
-                    cursor.execute(f"KILL {alter.thread_id()}") if dice.random() < 0.5 else cursor.execute(f"KILL QUERY {alter.thread_id()}")
+            was_running = thread.is_alive()
+            answered = self.end_it(thread, alter, kills, dice)
             thread.join()
             if not kills:
                 time.sleep(0.2)
         self.expect(not writers.failures, f"a writer failed: {writers.failures[:1]}")
         if kills:
             self.server.start()
+        elif was_running:
+            self.answers.append(answered)
+            self.expect(answered < KILL_ANSWERED_S, f"a KILL was answered after {answered * 1000:.0f} ms")
         indexes = self.check()
-        display.say(f"round {number}: {'kill -9' if kills else 'KILL'} in {ALTERS[name]}: indexes {', '.join(indexes)}")
+        display.say(f"{self.kind}, round {number}: {'kill -9' if kills else f'KILL, answered after {answered * 1000:.0f} ms,'} in {self.alters[name]}: "
+                    f"indexes {', '.join(indexes)}")
+
+    def end_it(self, thread, alter, kills, dice):
+        """Seconds until the ALTER TABLE has ended."""
+        if kills:
+            self.server.kill9()
+            return 0.0
+        with connection.connect(self.server) as link, link.cursor() as cursor:
+            begun = time.monotonic()
+            cursor.execute(f"KILL {'' if dice.random() < 0.5 else 'QUERY '}{alter.thread_id()}")
+            thread.join()
+            return time.monotonic() - begun
 
     @staticmethod
-    def alter(link, name):
+    def alter(link, change):
         try:
             with link.cursor() as cursor:
-                cursor.execute(f"ALTER TABLE t {ALTERS[name]}, ALGORITHM=INPLACE, LOCK=NONE")
+                cursor.execute(f"ALTER TABLE t {change}, ALGORITHM=INPLACE, LOCK=NONE")
         except (pymysql.err.MySQLError, OSError):
             pass
 
     def run(self):
-        self.prepare()
+        self.server.start()
+        for kind in self.arguments.tables:
+            self.run_kind(kind)
+        self.server.stop()
+        if self.answers:
+            display.say(f"{len(self.answers)} KILLs were answered within {max(self.answers) * 1000:.0f} ms")
+
+    def run_kind(self, kind):
+        self.prepare(kind)
         times = []
-        for name in ALTERS:
+        for name in self.alters:
             begun = time.monotonic()
             self.measure(name)
             times.append(time.monotonic() - begun - self.arguments.seconds - 2)
@@ -189,7 +239,6 @@ class Trial:
         dice = random.Random(self.arguments.seed)
         for number in range(1, self.arguments.rounds + 1):
             self.end_in_the_middle(number, dice)
-        self.server.stop()
 
 
 def main():
@@ -198,12 +247,14 @@ def main():
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=10, help="of writing before each ALTER TABLE")
     parser.add_argument("--rounds", type=int, default=0, help="of ALTER TABLE that ends in the middle")
+    parser.add_argument("--table", dest="tables", type=lambda text: text.split(","), default=["plain"], help=f"{', '.join(TABLES)}; several with commas")
     parser.add_argument("--least", type=float, default=0.7, help="share of their rate that writers must keep")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--engine", default="Sluice")
     parser.add_argument("--folder", default=str(BUILD / "run/online-alter"))
     arguments = parser.parse_args()
-    import shutil
+    if unknown := set(arguments.tables) - set(TABLES):
+        parser.error(f"there is no table {', '.join(sorted(unknown))}")
     shutil.rmtree(arguments.folder, ignore_errors=True)
     trial = Trial(arguments)
     try:

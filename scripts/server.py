@@ -25,6 +25,8 @@ import tempfile
 import time
 
 BUILD = pathlib.Path(__file__).resolve().parent.parent / "build"
+# Where the plugins are that are tested.
+PLUGINS = pathlib.Path(os.environ.get("SLUICE_PLUGINS", BUILD))
 PREFIX = BUILD / "mariadb"
 SOCKET_PATH_BYTES_MAX = 107
 # Below those that Linux gives to outgoing connections (32768 to 60999): one of these could take a port that was found free before the
@@ -204,7 +206,7 @@ class Server:
         plugin = self.folder / "plugin"
         shutil.rmtree(plugin, ignore_errors=True)
         plugin.mkdir()
-        for library in [*(self.base / "lib/mysql/plugin").glob("*.so"), *BUILD.glob("ha_*.so")]:
+        for library in [*(self.base / "lib/mysql/plugin").glob("*.so"), *PLUGINS.glob("ha_*.so")]:
             link = plugin / library.name
             link.unlink(missing_ok=True)
             link.symlink_to(library)

@@ -130,6 +130,7 @@ pub struct slc_waiter {
     pub killed: Option<unsafe extern "C" fn(ctx: *mut c_void) -> c_int>,
     pub about_to_wait: Option<unsafe extern "C" fn(ctx: *mut c_void, holder_ctx: *mut c_void) -> c_int>,
     pub statement: Option<unsafe extern "C" fn(ctx: *mut c_void, to: *mut c_char, size: usize) -> usize>,
+    pub progress: Option<unsafe extern "C" fn(ctx: *mut c_void, done: u64, all: u64)>,
 }
 
 pub const SLC_ON_DUPLICATE_EXCLUSIVE: i32 = 1;

@@ -9,7 +9,7 @@ use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Error;
 use sluice::engine::Engine;
-use sluice::table::OnlineAlter;
+use sluice::table::{OnlineAlter, Passes};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -50,6 +50,7 @@ pub unsafe extern "C" fn slc_online_round(
     online: *mut slc_online,
     older: *mut slc_trx,
     newer: *mut slc_trx,
+    older_rows_first: c_int,
     each: slc_online_cb,
     ctx: *mut c_void,
     out: *mut slc_online_report,
@@ -58,7 +59,11 @@ pub unsafe extern "C" fn slc_online_round(
     let ((_, older), (_, newer)) = unsafe { (slc_trx::of(older), slc_trx::of(newer)) };
     enter(engine, || {
         let bytes = |row: Option<&[u8]>| row.map_or(slc_bytes::EMPTY, slc_bytes::of);
-        let done = alter.round(older, newer, &mut |pk, was, is| {
+        let passes = match older_rows_first {
+            0 => Passes::One,
+            _ => Passes::Two,
+        };
+        let done = alter.round(older, newer, passes, &mut |pk, was, is| {
             let each = each.ok_or(Error::RowNotMade)?;
             // SAFETY: the callback has the header's signature.
             match unsafe { each(ctx, slc_bytes::of(pk), bytes(was), bytes(is)) } {

@@ -13,7 +13,7 @@ use parking_lot::Mutex;
 use sluice::base::{Error, Result};
 use sluice::change::Buffering;
 use sluice::engine::Engine;
-use sluice::table::{AutoincSeries, CreateMode, IndexSpec, RenameKind, RenameMode, Table, TableSpec};
+use sluice::table::{AutoincSeries, CreateMode, IndexSpec, RenameKind, RenameMode, Replacement, Table, TableSpec};
 use std::ffi::{c_char, c_void, CString};
 use std::sync::Arc;
 
@@ -172,19 +172,34 @@ pub unsafe extern "C" fn slc_table_truncate(
     }
 }
 
-#[no_mangle]
-pub unsafe extern "C" fn slc_table_replace(
+#[repr(C)]
+pub struct slc_replacement {
     table: *mut slc_table,
     rebuilt: *const c_char,
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_tables_replace(
+    engine: *mut slc_engine,
+    list: *const slc_replacement,
+    count: u32,
     foreign_unchecked: i32,
 ) -> slc_err {
-    let table = unsafe { slc_table::of(table) };
-    enter(&table.engine, || {
-        check_writable(table.read_only)?;
-        let rebuilt = unsafe { name(rebuilt)? };
-        let tables = table.engine.store().tables();
-        tables.replace_table(&table.table, rebuilt, foreign_unchecked != 0)
-    })
+    unsafe {
+        change(engine, |engine| {
+            let mut replacements = Vec::new();
+            for slc_replacement { table, rebuilt } in array(list, count) {
+                let table = slc_table::of(*table);
+                check_writable(table.read_only)?;
+                let (table, rebuilt) = (&table.table, name(*rebuilt)?);
+                replacements.push(Replacement { table, rebuilt });
+            }
+            engine
+                .store()
+                .tables()
+                .replace_tables(&replacements, foreign_unchecked != 0)
+        })
+    }
 }
 
 #[no_mangle]

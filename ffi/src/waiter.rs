@@ -82,6 +82,11 @@ impl Waiter for CallbackWaiter {
             _ => false,
         }
     }
+    fn progress(&self, done: u64, all: u64) {
+        if let (Some(progress), Some(ctx)) = (self.calls.progress, self.ctx()) {
+            unsafe { progress(ctx, done, all) }
+        }
+    }
     fn about_to_wait(&self, holder: &dyn Waiter) -> bool {
         let (Some(about), Some(ctx)) = (self.calls.about_to_wait, self.ctx()) else {
             return true;
@@ -156,6 +161,7 @@ mod tests {
             killed: None,
             about_to_wait: Some(about_to_wait),
             statement: None,
+            progress: None,
         }))
     }
 

@@ -108,6 +108,11 @@ mutants! {
     StampOfVersionBefore,
     /// A child row's maker looks at the parent row, and does not lock it.
     ParentNotLocked,
+    /// Some rows that are changed beside an ALTER TABLE are not on its list.
+    TouchedKeyForgotten,
+    /// A row whose change was not committed when a round of ALTER TABLE looked at it is not looked
+    /// at again.
+    OpenChangeForgotten,
     /// Child rows are looked for without the buffered changes of their index.
     CascadeOverlooksBuffered,
 }

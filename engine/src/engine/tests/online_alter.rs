@@ -3,7 +3,7 @@ use super::fixture::{seeds, Random, Row, TableFixture};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::SimDisk;
-use crate::table::{IndexBuild, IndexChange, IndexSpec, LockChoice, OnlineAlter};
+use crate::table::{IndexBuild, IndexChange, IndexSpec, LockChoice, OnlineAlter, Passes, Replacement};
 use crate::txn::{Isolation, Trx};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,7 +48,7 @@ fn round(
     unique: bool,
 ) -> Result<u64> {
     let mut newer = rig.begin(Isolation::RepeatableRead);
-    let done = online.round(view, &mut newer, &mut |pk, was, is| {
+    let done = online.round(view, &mut newer, Passes::One, &mut |pk, was, is| {
         if let Some(was) = was {
             build.remove(&entry(pk, &Row::decode(was), unique).0)?;
         }
@@ -268,7 +268,7 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
         rig.engine.commit(&mut trx, false).expect("commit");
         let mut newer = rig.begin(Isolation::RepeatableRead);
         online
-            .round(&mut view, &mut newer, &mut |pk, was, is| {
+            .round(&mut view, &mut newer, Passes::One, &mut |pk, was, is| {
                 build.remove(&unique_by_shade(pk, &Row::decode(was.expect("was"))).0)?;
                 let (key, len) = unique_by_shade(pk, &Row::decode(is.expect("is")));
                 build.put(&key, len, true, &[])
@@ -295,7 +295,7 @@ fn a_list_that_is_full_ends_the_alter_and_no_writer() {
     assert!(matches!(again, Err(Error::Unsupported(_))), "one ALTER TABLE at a time");
     (0..4000).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
     let mut newer = rig.begin(Isolation::RepeatableRead);
-    let full = online.round(&mut view, &mut newer, &mut |_, _, _| Ok(()));
+    let full = online.round(&mut view, &mut newer, Passes::One, &mut |_, _, _| Ok(()));
     assert!(matches!(full, Err(Error::OnlineAlterFull(_))), "{full:?}");
     drop(online);
     end(&rig, view);
@@ -346,4 +346,90 @@ fn a_rebuilt_table_takes_the_place_of_the_old_one() {
         assert_eq!(rows(&rig).len(), meant.len() + replaces as usize);
         assert_eq!(rig.store().tables().open_table("rebuilt").is_ok(), !replaces);
     }
+}
+
+/// Row 0 takes the value that row 1 gives up, and the other way round.
+#[test]
+fn a_unique_value_changes_hands_while_a_table_is_rebuilt() {
+    for passes in [Passes::Two, Passes::One] {
+        let rig = TableFixture::create(SimDisk::new(4));
+        (0..3).for_each(|pk| put(&rig, pk, &row(1, 10 + pk as u16)));
+        let tables = rig.store().tables();
+        tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
+        let rebuilt = TableFixture {
+            engine: rig.engine.clone(),
+            table: tables.open_table("rebuilt").expect("open"),
+        };
+        let mut view = rig.begin(Isolation::RepeatableRead);
+        let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
+        (0..3).for_each(|pk| put(&rebuilt, pk, &row(1, 10 + pk as u16)));
+        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let (zero, one) = (0u32.to_be_bytes(), 1u32.to_be_bytes());
+        let steps = [(&zero, 10, 99), (&one, 11, 10), (&zero, 99, 11)];
+        for (pk, old, new) in steps {
+            rig.update(&mut trx, pk, &row(1, old), &row(1, new)).expect("update");
+        }
+        rig.engine.commit(&mut trx, false).expect("commit");
+        let mut newer = rig.begin(Isolation::RepeatableRead);
+        let mut writes = rebuilt.begin(Isolation::ReadCommitted);
+        let done = online.round(&mut view, &mut newer, passes, &mut |pk, was, is| {
+            if let Some(was) = was {
+                rebuilt.delete(&mut writes, pk, &Row::decode(was))?;
+            }
+            is.map_or(Ok(()), |is| rebuilt.insert(&mut writes, pk, &Row::decode(is)))
+        });
+        end(&rig, writes);
+        match passes {
+            Passes::Two => {
+                assert_eq!(done.map(|round| round.changed), Ok(2));
+                assert_eq!(rows(&rebuilt), rows(&rig));
+            }
+            Passes::One => assert!(matches!(done, Err(Error::Duplicate { .. })), "{done:?}"),
+        }
+        drop(online);
+        end(&rig, view);
+        end(&rig, newer);
+    }
+}
+
+/// Partitions are replaced in one change.
+#[test]
+fn several_tables_are_replaced_at_once() {
+    let rig = TableFixture::create(SimDisk::new(5));
+    put(&rig, 1, &row(1, 1));
+    let tables = rig.store().tables();
+    let spec = super::fixture::spec();
+    let names = ["other", "rebuilt", "rebuilt_other"];
+    let opened = names.map(|name| {
+        tables.create_table(name, &spec).expect("create");
+        tables.open_table(name).expect("open")
+    });
+    for (number, table) in opened.iter().enumerate() {
+        let fixture = TableFixture {
+            engine: rig.engine.clone(),
+            table: table.clone(),
+        };
+        put(&fixture, 10 + number as u32, &row(1, 1));
+    }
+    let replacements = [
+        Replacement {
+            table: &rig.table,
+            rebuilt: "rebuilt",
+        },
+        Replacement {
+            table: &opened[0],
+            rebuilt: "rebuilt_other",
+        },
+    ];
+    tables.replace_tables(&replacements, false).expect("replaced");
+    let found = [&rig.table, &opened[0]].map(|table| {
+        let fixture = TableFixture {
+            engine: rig.engine.clone(),
+            table: table.clone(),
+        };
+        fixture.check_table();
+        rows(&fixture)[0].0.clone()
+    });
+    assert_eq!(found, [11u32, 12].map(|pk| pk.to_be_bytes().to_vec()));
+    assert!(names[1..].iter().all(|name| tables.open_table(name).is_err()));
 }

@@ -12,7 +12,7 @@ use crate::index::Index;
 use crate::pool::Pool;
 use crate::table::bulk::sort::Sorter;
 use crate::table::row::entry::{check_key_len, NewEntry};
-use crate::txn::Trx;
+use crate::txn::{Trx, Waiter};
 use std::sync::Arc;
 
 /// Share of each leaf that a build fills: room for the changes to come.
@@ -49,11 +49,48 @@ pub(in crate::table) fn kill_poll(trx: &Trx) -> impl FnMut() -> Result<()> {
     }
 }
 
+/// Tells a statement's connection how far several sorts are.
+pub(in crate::table) struct SortProgress {
+    waiter: Arc<dyn Waiter>,
+    done: u64,
+    told: u64,
+    all: u64,
+}
+
+impl SortProgress {
+    /// Bytes between two reports.
+    const STEP: u64 = 1 << 18;
+
+    /// `all`: bytes of all sorts.
+    pub fn new(trx: &Trx, all: u64) -> SortProgress {
+        SortProgress {
+            waiter: trx.shared.waiter.clone(),
+            done: 0,
+            told: 0,
+            all,
+        }
+    }
+    fn add(&mut self, bytes: usize) {
+        self.done += bytes as u64;
+        if self.done - self.told >= SortProgress::STEP {
+            self.told = self.done;
+            self.waiter.progress(self.done, self.all);
+        }
+    }
+}
+
 /// The entries of [`sort_entry`] in order; if `unique`, each value once.
-pub(in crate::table) fn in_order(sorter: Sorter, unique: bool, trx: &Trx, push: Push<'_>) -> Result<()> {
+pub(in crate::table) fn in_order(
+    sorter: Sorter,
+    unique: bool,
+    trx: &Trx,
+    progress: &mut SortProgress,
+    push: Push<'_>,
+) -> Result<()> {
     // The value last checked: (key, length of the index key in it).
     let mut last: (Vec<u8>, usize) = (Vec::new(), 0);
     sorter.merge(&mut kill_poll(trx), &mut |key, value, note| {
+        progress.add(key.len() + value.len());
         let user_len = (note >> 1) as usize;
         if unique && note & 1 != 0 {
             if !last.0.is_empty() && last.0[..last.1] == key[..user_len] {

@@ -14,7 +14,7 @@ use crate::change::{self, DELTA_BIT};
 use crate::index::Index;
 use crate::pool::{Mtr, Pool};
 use crate::redo::Redo;
-use crate::table::bulk::fill::{fill_past_pool, fill_small, in_order, sort_entry, Push};
+use crate::table::bulk::fill::{fill_past_pool, fill_small, in_order, sort_entry, Push, SortProgress};
 use crate::table::bulk::free_trees::TreeFreer;
 use crate::table::bulk::sort::Sorter;
 use crate::table::catalog::ddl::{number, Tables};
@@ -123,7 +123,8 @@ impl IndexBuild {
         let tree = self.index.tree;
         let small = self.table.layout().temporary || tree.is_wide() || sorter.total() < builder.bulk_load_min;
         let unique = self.index.unique;
-        let feed = |push: Push<'_>| in_order(sorter, unique, trx, push);
+        let mut progress = SortProgress::new(trx, sorter.total());
+        let feed = |push: Push<'_>| in_order(sorter, unique, trx, &mut progress, push);
         if small {
             fill_small(&builder.pool, tree, feed)?;
         } else {

@@ -5,7 +5,7 @@
 //! `docs/decisions/2026-11-28-online-alter.md`.
 //!
 //! Takes no latch for longer than one read of a row. Called by the engine and by the C ABI.
-use crate::base::{Error, Result};
+use crate::base::{planted, Error, Mutant, Result};
 use crate::index::RowHeader;
 use crate::pool::Pool;
 use crate::table::bulk::fill::kill_poll;
@@ -20,7 +20,8 @@ use std::sync::Arc;
 /// Keys of a round between two looks for a KILL.
 const KEYS_PER_POLL: usize = 64;
 
-/// Takes a clustered key, and the row by the older and by the newer view; None: no row.
+/// Takes a clustered key, and the row by the older and by the newer view; None: no row, or see
+/// [`Passes`].
 pub type EachChange<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
 
 /// An ALTER TABLE under way. Its end, or its drop, takes the list of touched keys off the table.
@@ -41,6 +42,16 @@ pub struct Round {
     pub changed: u64,
     /// Keys that went to the next list, because a transaction that has changed them is active.
     pub again: u64,
+}
+
+/// How a round gives rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Passes {
+    /// Both rows of a key at once.
+    One,
+    /// First all rows by the older view, then all by the newer one. A unique value that goes from
+    /// one row to another is then never there twice.
+    Two,
 }
 
 impl OnlineAlter {
@@ -73,32 +84,48 @@ impl OnlineAlter {
     /// here. The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets
     /// the rows that differ. In the last round no other transaction has changes in the table;
     /// then `again` is 0.
-    pub fn round(&self, old: &mut Trx, new: &mut Trx, each: EachChange<'_>) -> Result<Round> {
+    pub fn round(&self, old: &mut Trx, new: &mut Trx, passes: Passes, each: EachChange<'_>) -> Result<Round> {
         // In this order: see the proof of L1.
         let view = self.trx_sys.visibility.open_view(new);
         let keys = self.keys.take();
         self.check_not_full()?;
         let (mut before, mut after) = (self.cursor(), self.cursor());
+        let waiter = new.shared.waiter.clone();
         let mut killed = kill_poll(new);
         let mut done = Round::default();
+        let mut appeared = Vec::new();
         for (i, key) in keys.iter().enumerate() {
             if i % KEYS_PER_POLL == 0 {
                 killed()?;
+                waiter.progress(i as u64, keys.len() as u64);
             }
             done.keys += 1;
-            let had = before.get(old, key, LockChoice::default())?;
-            let has = after.get(new, key, LockChoice::default())?;
-            let row =
-                |is_there: bool, cursor: &Cursor| cursor.found().filter(|_| is_there).map(|found| found.row.to_vec());
-            let (was, is) = (row(had, &before), row(has, &after));
+            let was = row_by(&mut before, old, key)?;
+            let is = row_by(&mut after, new, key)?;
             if was != is {
                 done.changed += 1;
-                each(key, was.as_deref(), is.as_deref())?;
+                match passes {
+                    Passes::One => each(key, was.as_deref(), is.as_deref())?,
+                    Passes::Two if was.is_some() => each(key, was.as_deref(), None)?,
+                    Passes::Two => {}
+                }
+                if passes == Passes::Two && is.is_some() {
+                    appeared.push(i);
+                }
             }
             if self.is_changed_since(key, &view)? {
                 done.again += 1;
-                self.keys.add(key);
+                if !planted(Mutant::OpenChangeForgotten) {
+                    self.keys.add(key);
+                }
             }
+        }
+        for (i, at) in appeared.into_iter().enumerate() {
+            if i % KEYS_PER_POLL == 0 {
+                killed()?;
+            }
+            let is = row_by(&mut after, new, &keys[at])?;
+            each(&keys[at], None, is.as_deref())?;
         }
         self.check_not_full()?;
         Ok(done)
@@ -120,6 +147,11 @@ impl OnlineAlter {
     fn cursor(&self) -> Cursor {
         Cursor::new(self.reader.clone(), self.table.clone())
     }
+}
+
+fn row_by(cursor: &mut Cursor, view: &mut Trx, key: &[u8]) -> Result<Option<Vec<u8>>> {
+    let is_there = cursor.get(view, key, LockChoice::default())?;
+    Ok(cursor.found().filter(|_| is_there).map(|found| found.row.to_vec()))
 }
 
 impl Drop for OnlineAlter {

@@ -20,7 +20,9 @@ use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
 
 use crate::pool::Pool;
 use crate::redo::{FlushMode, Redo};
-use crate::table::bulk::fill::{fill_small, in_order, kill_poll, link_load, sort_entry, Push, FILL_PERCENT};
+use crate::table::bulk::fill::{
+    fill_small, in_order, kill_poll, link_load, sort_entry, Push, SortProgress, FILL_PERCENT,
+};
 use crate::table::bulk::sort::Sorter;
 use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::layout::Layout;
@@ -285,11 +287,12 @@ impl TableLoad {
             Rows::Loaded => {}
         }
         let sorters = std::mem::take(&mut self.entries);
+        let mut progress = SortProgress::new(trx, sorters.iter().map(Sorter::total).sum());
         for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
             let index = &secondary.index;
             let small = sorter.total() < loader.bulk_load_min;
             let done = self.fill(i + 1, index.tree, small, |push| {
-                in_order(sorter, index.unique, trx, push)
+                in_order(sorter, index.unique, trx, &mut progress, push)
             });
             if let Err(Error::Duplicate { pk, .. }) = done {
                 self.read_duplicate(layout, &pk)?;
@@ -355,7 +358,10 @@ impl TableLoad {
     ) -> Result<Loaded> {
         let index = &layout.secondary[i].index;
         let mut load = self.bulk_load(i + 1, index.tree)?;
-        in_order(sorter, index.unique, trx, &mut |key, value| load.push(key, value))?;
+        let mut progress = SortProgress::new(trx, sorter.total());
+        in_order(sorter, index.unique, trx, &mut progress, &mut |key, value| {
+            load.push(key, value)
+        })?;
         load.finish()
     }
 

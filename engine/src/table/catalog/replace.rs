@@ -1,63 +1,125 @@
-//! A table gets the contents of another one: the end of an ALTER TABLE that has rebuilt it while
-//! writers went on.
+//! Tables get the contents of other ones: the end of an ALTER TABLE that has rebuilt a table, or
+//! its partitions, while writers went on.
 //!
-//! One Mtr decides. Before it is durable, the rebuilt table is one of its own, which the user of
-//! the engine drops after a crash. After it, the old contents are gone, as after DROP TABLE.
+//! One Mtr decides for all of them. Before it is durable, a rebuilt table is one of its own, which
+//! the user of the engine drops after a crash. After it, the old contents are gone, as after DROP
+//! TABLE.
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
-use crate::base::{Error, Result};
+use crate::base::{Error, Result, TrxId};
 use crate::space;
 use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::foreign_binding::{bind, check_definition};
+use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
+/// A table, and the name of the rebuilt one that takes its place.
+pub struct Replacement<'a> {
+    pub table: &'a Arc<Table>,
+    pub rebuilt: &'a str,
+}
+
+/// One of them under way.
+struct Pair<'a> {
+    table: &'a Arc<Table>,
+    name: String,
+    rebuilt: &'a str,
+    with: Arc<Table>,
+    new: Layout,
+}
+
 impl Tables {
-    /// `table` gets the trees, the rows and the definition of the table `rebuilt`, which is no more
-    /// then. No other user has either of them in use. Foreign keys are those of `rebuilt`.
+    /// Each table gets the trees, the rows and the definition of the rebuilt one, which is no more
+    /// then. No other user has any of them in use. Foreign keys are those of the rebuilt ones.
     /// `unchecked`: they may lack a parent, and children may not fit.
-    pub fn replace_table(&self, table: &Arc<Table>, rebuilt: &str, unchecked: bool) -> Result<()> {
+    pub fn replace_tables(&self, replacements: &[Replacement<'_>], unchecked: bool) -> Result<()> {
         let _ddl = self.start_ddl()?;
-        let with = self.table_named(rebuilt)?;
-        let (name, old) = (table.name(), table.layout());
-        if old.temporary || with.layout().temporary {
+        let Some(first) = replacements.first() else {
+            return Ok(());
+        };
+        self.with_mark(|created| {
+            let mut pairs = Vec::with_capacity(replacements.len());
+            for replacement in replacements {
+                pairs.push(self.pair(replacement, created)?);
+            }
+            let gates = pairs.iter().flat_map(|pair| [pair.table, &pair.with]);
+            let gates = Vec::from_iter(gates.map(|table| table.gate.write()));
+            let _hold = self.redo.hold_checkpoint();
+            for pair in &pairs {
+                check_definition(&self.catalog, pair.rebuilt, &pair.new, Some(&pair.name), unchecked)?;
+            }
+            let all = Vec::from_iter(pairs.iter().map(|pair| &pair.new));
+            self.record(first.table.layout(), &all, |mtr| {
+                pairs.iter().try_for_each(|pair| {
+                    let old = pair.table.layout().id;
+                    self.catalog.statistics.remove(mtr, old)?;
+                    self.catalog.put(mtr, &pair.name, &pair.new)?;
+                    self.catalog.delete(mtr, pair.rebuilt)?;
+                    space::log_drop(mtr, old);
+                    Ok(())
+                })
+            })?;
+            let mut removed = Ok(());
+            for pair in &pairs {
+                // Each of the old files, whatever becomes of another.
+                removed = removed.and(self.publish_rebuilt(pair));
+            }
+            std::mem::drop(gates);
+            removed
+        })
+    }
+
+    /// The same for one table.
+    pub fn replace_table(&self, table: &Arc<Table>, rebuilt: &str, unchecked: bool) -> Result<()> {
+        self.replace_tables(&[Replacement { table, rebuilt }], unchecked)
+    }
+
+    fn pair<'a>(&self, replacement: &Replacement<'a>, created: TrxId) -> Result<Pair<'a>> {
+        let with = self.table_named(replacement.rebuilt)?;
+        if replacement.table.layout().temporary || with.layout().temporary {
             return Err(Error::Unsupported("a temporary table is not rebuilt in place".into()));
         }
-        self.with_mark(|created| {
-            let _gate = table.gate.write();
-            let _other_gate = with.gate.write();
-            let _hold = self.redo.hold_checkpoint();
-            let mut new = with.layout().clone();
-            new.created = created;
-            new.replaces = None;
-            new.created_s = self.pool.disk().wall_s();
-            check_definition(&self.catalog, rebuilt, &new, Some(&name), unchecked)?;
-            self.record(old, &[&new], |mtr| {
-                self.catalog.statistics.remove(mtr, old.id)?;
-                self.catalog.put(mtr, &name, &new)?;
-                self.catalog.delete(mtr, rebuilt)?;
-                space::log_drop(mtr, old.id);
-                Ok(())
-            })?;
-            let id = new.id;
-            self.discard_pending(&old.secondary);
-            with.set_dropped();
-            self.catalog.forget(rebuilt);
-            self.catalog.foreign.write().forget_alter(rebuilt);
-            table.publish(new);
-            self.catalog.renumbered(table, old.id, id);
-            table.statistics.replaced(with.statistics.counts.rows());
-            table
-                .next_row_id
-                .fetch_max(with.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);
-            // The file's header has the counter that the rows gave it.
-            let saved = with.autoinc_saved.load(Ordering::Relaxed);
-            table.autoinc_saved.store(saved, Ordering::Relaxed);
-            table.autoinc.fetch_max(saved, Ordering::Relaxed);
-            bind(&self.catalog, &[rebuilt, &name]);
-            space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))
+        let mut new = with.layout().clone();
+        new.created = created;
+        new.replaces = None;
+        new.created_s = self.pool.disk().wall_s();
+        Ok(Pair {
+            table: replacement.table,
+            name: replacement.table.name(),
+            rebuilt: replacement.rebuilt,
+            with,
+            new,
         })
+    }
+
+    /// After the deciding Mtr.
+    fn publish_rebuilt(&self, pair: &Pair<'_>) -> Result<()> {
+        let Pair {
+            table,
+            name,
+            rebuilt,
+            with,
+            new,
+        } = pair;
+        let (old, id) = (table.layout(), new.id);
+        self.discard_pending(&old.secondary);
+        with.set_dropped();
+        self.catalog.forget(rebuilt);
+        self.catalog.foreign.write().forget_alter(rebuilt);
+        table.publish(new.clone());
+        self.catalog.renumbered(table, old.id, id);
+        table.statistics.replaced(with.statistics.counts.rows());
+        table
+            .next_row_id
+            .fetch_max(with.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);
+        // The file's header has the counter that the rows gave it.
+        let saved = with.autoinc_saved.load(Ordering::Relaxed);
+        table.autoinc_saved.store(saved, Ordering::Relaxed);
+        table.autoinc.fetch_max(saved, Ordering::Relaxed);
+        bind(&self.catalog, &[rebuilt, name]);
+        space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))
     }
 }

@@ -22,6 +22,8 @@ pub trait Waiter: Send + Sync {
     fn wake(&self);
     /// Polled in long scans.
     fn killed(&self) -> bool;
+    /// So much of a long statement's step is done. Called by its own thread.
+    fn progress(&self, _done: u64, _all: u64) {}
     /// This connection is about to wait for `holder`; false = give up with a deadlock instead.
     fn about_to_wait(&self, holder: &dyn Waiter) -> bool;
     /// Writes what the connection is doing into `to`. Called by its own thread.

@@ -62,8 +62,11 @@ impl World {
         }
     }
 
-    /// A transaction that is under way, or prepared, has used the table.
-    fn is_used(&self, name: &str) -> bool {
+    /// A transaction that is under way, or prepared, has used the table, or an ALTER TABLE has it.
+    pub fn is_used(&self, name: &str) -> bool {
+        self.is_used_by_trx(name) || self.online.as_ref().is_some_and(|online| online.name == name)
+    }
+    pub fn is_used_by_trx(&self, name: &str) -> bool {
         let prepared = self.history.current().prepared.values().flatten();
         self.trxs.iter().flatten().any(|o| o.tables.contains(name))
             || prepared.into_iter().any(|((table, _), _)| table == name)
@@ -155,7 +158,7 @@ impl World {
         Ok(seen.iter().map(|s| s.row()).collect())
     }
 
-    fn decide_ddl(&mut self, change: Change, run: impl FnOnce(&Arc<Store>) -> Result<()>) -> Step {
+    pub fn decide_ddl(&mut self, change: Change, run: impl FnOnce(&Arc<Store>) -> Result<()>) -> Step {
         let what = format!("{change:?}");
         let done = run(&self.store());
         match &done {

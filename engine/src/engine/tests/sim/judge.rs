@@ -1,5 +1,6 @@
 //! Reading everything, and judging: is what was found, or the error that came instead, what the
 //! twin allows?
+use super::online::is_work_name;
 use super::table::Handle;
 use super::twin::{Kind, RowChanges, State, Twin};
 use super::world::{Step, World};
@@ -25,7 +26,7 @@ impl World {
     pub fn read_state(&self) -> Result<State> {
         let mut state = State::default();
         let store = self.store();
-        for name in store.catalog.names() {
+        for name in store.catalog.names().into_iter().filter(|name| !is_work_name(name)) {
             let table = store.tables().open_table(&name)?;
             let kinds: Vec<Kind> = (table.layout().secondary.iter())
                 .filter_map(|s| Kind::of_name(&s.index.name))

@@ -33,6 +33,8 @@ mod judge;
 mod leak;
 mod log_switch;
 mod mutants;
+mod online;
+mod online_workloads;
 mod op;
 mod run;
 mod schedule;

@@ -119,6 +119,14 @@ pub enum Op {
         table: u64,
         which: u64,
     },
+    /// An ALTER TABLE begins that lets writers go on, if none is under way: the n-th kind of index,
+    /// or a rebuild. It goes a step. It ends, if no transaction has used the table.
+    OnlineBegin {
+        table: u64,
+        kind: u64,
+    },
+    OnlineStep,
+    OnlineEnd,
     /// The log is turned off or on. A crash while it is off ends the schedule: the files must be
     /// refused.
     RedoLog {

@@ -133,6 +133,12 @@ impl World {
         for trx in 0..SLOTS {
             self.apply(Op::Rollback { trx })?;
         }
+        if let Some(online) = self.online.take() {
+            self.give_up_online(online)?;
+            if !self.over && self.is_gone() {
+                self.restart(0)?;
+            }
+        }
         self.finish_losers()?;
         self.look_at_all("at the end")?;
         if self.over {

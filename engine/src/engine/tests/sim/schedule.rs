@@ -111,6 +111,9 @@ impl Author {
         if self.random.chance(ddl) {
             return self.ddl();
         }
+        if self.random.chance(ddl) {
+            return [Op::OnlineStep, Op::OnlineEnd][self.n(2) as usize];
+        }
         match self.n(100) {
             0..=49 => {
                 self.evict_some();
@@ -321,15 +324,53 @@ impl Author {
                 self.load_some();
                 self.background()
             }
-            6..=7 => {
+            6 => {
                 let kind = self.n(3);
                 Op::AddIndex { table, kind }
             }
+            7 => self.alter_online(table),
             _ => {
                 let which = self.n(3);
                 Op::DropIndex { table, which }
             }
         }
+    }
+    /// Others write between its steps. Mostly they are done when it ends.
+    fn alter_online(&mut self, table: u64) -> Op {
+        let kind = [0, 1, 2, 4, 4][self.n(5) as usize];
+        self.ops.push(Op::OnlineBegin { table, kind });
+        for _ in 0..1 + self.n(4) {
+            for _ in 0..self.n(6) {
+                let (trx, key, row) = (self.trx(), self.key(), self.n(1 << 20));
+                let to = self.key();
+                let op = match self.n(10) {
+                    0..=2 => Op::Insert { trx, table, key, row },
+                    3..=4 => Op::Update { trx, table, key, row },
+                    5..=6 => Op::Delete { trx, table, key },
+                    7 => Op::Move {
+                        trx,
+                        table,
+                        key,
+                        to,
+                        row,
+                    },
+                    8 => self.transaction(),
+                    _ => self.background(),
+                };
+                self.ops.push(op);
+            }
+            self.ops.push(Op::OnlineStep);
+        }
+        if self.random.chance(80) {
+            for trx in 0..SLOTS {
+                let flush = self.n(3);
+                self.ops.push(match self.random.chance(70) {
+                    true => Op::Commit { trx, flush },
+                    false => Op::Rollback { trx },
+                });
+            }
+        }
+        Op::OnlineEnd
     }
     fn background(&mut self) -> Op {
         match self.n(100) {

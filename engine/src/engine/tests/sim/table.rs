@@ -6,7 +6,7 @@ use crate::base::Result;
 use crate::btree::{Seek, KEY_MAX, WIDE_KEY_MAX};
 use crate::engine::tests::fixture::Row;
 use crate::engine::Engine;
-use crate::table::{BulkInsert, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableSpec};
+use crate::table::{BulkInsert, Entry, EntryChange, IndexSpec, LockChoice, NewRow, Table, TableLoad, TableSpec};
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -21,6 +21,11 @@ impl Kind {
     }
     pub fn of_name(name: &str) -> Option<Kind> {
         super::twin::KINDS.into_iter().find(|k| k.name() == name)
+    }
+    /// The whole key of the row's entry, and the length of the index key in it.
+    pub fn entry_key(self, pk: &[u8], row: &Row) -> (Vec<u8>, usize) {
+        let user_key = self.user_key(row);
+        ([&user_key[..], pk].concat(), user_key.len())
     }
     pub fn spec(self) -> IndexSpec {
         IndexSpec {
@@ -112,6 +117,12 @@ impl OwnedEntry {
             value: &self.raw,
         }
     }
+}
+
+pub fn load_row(load: &mut TableLoad, kinds: &[Kind], pk: &[u8], row: &Row) -> Result<()> {
+    let owned = OwnedEntry::all(kinds, pk, row);
+    let entries: Vec<Entry<'_>> = owned.iter().map(OwnedEntry::entry).collect();
+    load.add(pk, &row.encode(), &entries)
 }
 
 /// An open table and the indexes that its users know.

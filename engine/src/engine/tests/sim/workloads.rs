@@ -1,4 +1,5 @@
 //! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
+use super::online_workloads::{ONLINE_INDEX, ONLINE_REBUILD};
 use super::op::Op;
 use super::redistribution::{large, LARGE};
 #[cfg(feature = "tiny-pages")]
@@ -47,7 +48,7 @@ pub const fn clear(key: u64, rows: u64) -> Op {
         rows,
     }
 }
-const fn insert(trx: u64, key: u64, row: u64) -> Op {
+pub const fn insert(trx: u64, key: u64, row: u64) -> Op {
     let table = 0;
     Op::Insert { trx, table, key, row }
 }
@@ -108,6 +109,8 @@ pub const WORKLOADS: &[Workload] = &[
     ("checkpoints between changes", CHECKPOINTS),
     ("index build", INDEX_BUILD),
     ("index build over pages of another tree", INDEX_REBUILD),
+    ("index build beside writers", ONLINE_INDEX),
+    ("rebuild beside writers", ONLINE_REBUILD),
     ("redo off", REDO_OFF),
     ("the log grows and shrinks", RESIZES),
     ("rollback", ROLLBACK),

@@ -7,6 +7,7 @@
 //! start.
 use super::judge::Finding;
 use super::log_switch::LogState;
+use super::online::Online;
 use super::op::{Op, SLOTS};
 use super::setup::{Setup, REDO_CAPACITY};
 use super::transactions::Open;
@@ -38,6 +39,7 @@ pub struct World {
     pub disk: Arc<SimDisk>,
     engine: Option<Arc<Engine>>,
     pub trxs: Vec<Option<Open>>,
+    pub online: Option<Online>,
     losers: LoserRollback,
     pub losers_left: bool,
     freed: bool,
@@ -78,6 +80,7 @@ impl World {
             disk,
             engine: None,
             trxs: (0..SLOTS).map(|_| None).collect(),
+            online: None,
             losers: LoserRollback::new(Vec::new()),
             losers_left: false,
             freed: true,
@@ -133,6 +136,9 @@ impl World {
         self.losers = LoserRollback::new(engine.in_doubt.take_losers());
         (self.losers_left, self.freed) = (true, false);
         self.engine = Some(engine);
+        if !self.drop_what_was_rebuilt()? {
+            return Ok(false);
+        }
         let found = match self.read_state() {
             Ok(found) => found,
             Err(e) => {
@@ -201,6 +207,7 @@ impl World {
         unseen
     }
     fn forget_users(&mut self) {
+        self.online = None;
         self.trxs.iter_mut().for_each(|t| *t = None);
         self.losers = LoserRollback::new(Vec::new());
     }
@@ -278,6 +285,9 @@ impl World {
             | Op::Truncate { .. }
             | Op::AddIndex { .. }
             | Op::DropIndex { .. } => self.ddl(op),
+            Op::OnlineBegin { table, kind } => self.online_begin(table, kind),
+            Op::OnlineStep => self.online_step(),
+            Op::OnlineEnd => self.online_end(),
             Op::Close { how } => self.close(how),
             Op::RedoLog { on } => self.switch_log(on),
             Op::ResizeLog { size } => {
@@ -421,6 +431,12 @@ impl World {
     fn close(&mut self, how: u64) -> Step {
         for trx in 0..SLOTS {
             self.rollback(trx)?;
+            if self.is_gone() || self.over {
+                return Ok(());
+            }
+        }
+        if let Some(online) = self.online.take() {
+            self.give_up_online(online)?;
             if self.is_gone() || self.over {
                 return Ok(());
             }

@@ -1,0 +1,197 @@
+/* Which ALTER TABLEs need no copy of the table, and why the others do: the server says it where
+   ALGORITHM or LOCK asks for less. */
+#include "inplace.h"
+#include "ddl.h"
+#include "engine.h"
+#include "ha_sluice.h"
+#include "online_rebuild.h"
+
+using namespace sluice;
+
+static const alter_table_operations DEFINITION_ONLY=
+  ALTER_COLUMN_DEFAULT | ALTER_COLUMN_NAME | ALTER_RENAME_COLUMN | ALTER_CHANGE_INDEX_COMMENT | ALTER_RENAME |
+  ALTER_ADD_CHECK_CONSTRAINT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_COLUMN_OPTION | ALTER_COLUMN_COLUMN_FORMAT |
+  ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED |
+  /* Said of any change of a column beside a generated one. Where values do change, the type or the
+     expression does, which has a flag of its own. */
+  ALTER_COLUMN_VCOL;
+static const alter_table_operations INDEX_CATALOG=
+  ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
+/* Columns that the table has get another type, or go. */
+static const alter_table_operations OLD_COLUMNS= ALTER_COLUMN_TYPE_CHANGE_BY_ENGINE | ALTER_COLUMN_NULLABLE | ALTER_COLUMN_INDEX_LENGTH |
+                                                 ALTER_DROP_STORED_COLUMN | ALTER_DROP_VIRTUAL_COLUMN;
+/* Rows are stored anew. */
+static const alter_table_operations REBUILD= ALTER_RECREATE_TABLE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX | ALTER_COLUMN_NOT_NULLABLE;
+static const alter_table_operations FOREIGN_KEYS= ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
+
+bool sluice::same_columns(const TABLE *table, const TABLE *altered)
+{
+  if (table->s->fields != altered->s->fields || table->s->null_bytes != altered->s->null_bytes)
+    return false;
+  for (uint i= 0; i < table->s->fields; i++)
+  {
+    const Field *field= table->field[i], *other= altered->field[i];
+    const Column column= column_of(table, field), other_column= column_of(altered, other);
+    if (column.kind != other_column.kind || column.offset != other_column.offset ||
+        column.length != other_column.length || column.null_bit != other_column.null_bit ||
+        column.null_offset != other_column.null_offset || column.charset != other_column.charset ||
+        field->stored_in_db() != other->stored_in_db())
+      return false;
+  }
+  return true;
+}
+
+/* Also where a column gets a form that the rows or keys that are there do not have. */
+bool sluice::is_rebuilt(const ColumnChange &change, const Alter_inplace_info *info)
+{
+  return info->handler_flags & REBUILD || (change.changes_columns() && change.why_copied());
+}
+
+namespace {
+
+/* The server has rows checked for these while it copies: one index over hashes, or of periods. */
+const char *adds_checked_key(const TABLE *altered, const Alter_inplace_info *info)
+{
+  const auto why= [](const KEY &key) -> const char * {
+    if (key.algorithm == HA_KEY_ALG_LONG_HASH)
+      return "a UNIQUE key over hashes is built";
+    return key.without_overlaps ? "rows have to be checked against a new key WITHOUT OVERLAPS" : nullptr;
+  };
+  for (uint i= 0; i < info->index_add_count; i++)
+    if (const char *found= why(altered->key_info[info->index_add_buffer[i]]))
+      return found;
+  return nullptr;
+}
+
+/* The server checks rows against constraints that are new to them while it copies, and at no other
+   time. */
+bool adds_check(THD *thd, const ColumnChange &change, const TABLE *altered, const Alter_inplace_info *info)
+{
+  if (thd_test_options(thd, OPTION_NO_CHECK_CONSTRAINT_CHECKS))
+    return false;
+  bool adds= (info->handler_flags & ALTER_ADD_CHECK_CONSTRAINT) != 0;
+  for (uint i= 0; i < altered->s->fields; i++)
+    if (Virtual_column_info *check= altered->field[i]->check_constraint)
+    {
+      if (!change.old_field(i) && change.holds_for_added(check))
+        continue;
+      const Field *field= change.old_field(i);
+      Virtual_column_info *old= field ? field->check_constraint : nullptr;
+      StringBuffer<MAX_FIELD_WIDTH> text, old_text;
+      check->print(&text);
+      if (old)
+        old->print(&old_text);
+      adds|= text.length() != old_text.length() || memcmp(text.ptr(), old_text.ptr(), text.length());
+    }
+  return adds;
+}
+
+/* Those that are only words in the .frm are left to check_options(). */
+bool changes_option_of_rows(const Alter_inplace_info *info)
+{
+  constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
+                            HA_CREATE_USED_CHARSET | HA_CREATE_USED_MIN_ROWS | HA_CREATE_USED_MAX_ROWS |
+                            HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
+                            HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE |
+                            HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE;
+  return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
+}
+
+/* Why the server has to copy the table; null: it has not. */
+const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
+                       slc_table *engine_table)
+{
+  if (info->ignore)
+    return "IGNORE";
+  if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
+    return "a column's type does not fit the values that rows have";
+  if (info->handler_flags & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_STORED_GCOL_EXPR))
+    return "the expression of a generated column changes";
+  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD | FOREIGN_KEYS))
+    return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
+                                                                   : "the kind of change";
+  if (info->handler_flags & ALTER_COLUMN_NOT_NULLABLE && !thd->is_strict_mode())
+    return "NULL becomes another value where a column becomes NOT NULL and sql_mode is not strict";
+  if (changes_option_of_rows(info))
+    return "the table's options";
+  if (adds_check(thd, change, altered, info))
+    return "rows have to be checked against a new CHECK";
+  if (const char *why= adds_checked_key(altered, info))
+    return why;
+  /* While it copies, the server looks at the columns of foreign keys. */
+  if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) && change.changes_one_of(foreign_columns(table)))
+    return "columns of foreign keys change";
+  if (is_rebuilt(change, info))
+    return why_not_rebuilt(change, table, altered, info, engine_table);
+  if (change.changes_columns())
+    return nullptr;
+  return same_columns(table, altered) && table->s->primary_key == altered->s->primary_key ? nullptr : "the form of rows";
+}
+
+} // namespace
+
+enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info)
+{
+  /* While it copies the table, the server has each row checked. */
+  if ((info->handler_flags & ALTER_ADD_FOREIGN_KEY) && checks_foreign_keys(ha_thd()))
+  {
+    info->unsupported_reason= ER_THD(ha_thd(), ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_FK_CHECK);
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  }
+  const std::unique_ptr<Codec> codec= Codec::build(altered);
+  const ColumnChange change(table, *m_codec, altered, *codec, info);
+  info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info, m_share->table());
+  if (info->unsupported_reason)
+    return HA_ALTER_INPLACE_NOT_SUPPORTED;
+  if (is_rebuilt(change, info))
+  {
+    const char *const why= change.changes_columns() ? change.why_copied() : nullptr;
+    info->unsupported_reason= why ? why : "rows are rebuilt";
+    return HA_ALTER_INPLACE_COPY_NO_LOCK;
+  }
+  if (!(info->handler_flags & INDEX_ADD))
+    return HA_ALTER_INPLACE_INSTANT;
+  info->unsupported_reason= "an index is built";
+  return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
+}
+
+bool ha_sluice::can_convert_nocopy(const Field &field, const Column_definition &type) const { return grows_into(field, type); }
+
+Compare_keys ha_sluice::compare_key_parts(const Field &field, const Column_definition &type, const KEY_PART_INFO &part,
+                                          const KEY_PART_INFO &new_part) const
+{
+  const Compare_keys result= handler::compare_key_parts(field, type, part, new_part);
+  const bool stays= (type.flags & NOT_NULL_FLAG) == (field.flags & NOT_NULL_FLAG);
+  return result == Compare_keys::NotEqual ? compare_grown_part(field, type, part, new_part) : stays ? result : Compare_keys::NotEqual;
+}
+
+/* Of two tables with the same keys, which the server has in different order, another UNIQUE key may
+   serve as the primary one: then rows are kept by another key. */
+static bool same_primary_key(THD *thd, const TABLE *table, const TABLE *other)
+{
+  if (table->s->primary_key == MAX_KEY || other->s->primary_key == MAX_KEY)
+    return true;                        // the server compares the keys themselves
+  const LEX_CSTRING &name= table->key_info[table->s->primary_key].name;
+  const LEX_CSTRING &other_name= other->key_info[other->s->primary_key].name;
+  if (same_key_name(name, other_name))
+    return true;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                      SLUICE_ENGINE_NAME ": the key %s serves as the primary key of one table, %s as that of the other.", name.str,
+                      other_name.str);
+  return false;
+}
+
+/* Whether rows of this table would be right under that definition. EXCHANGE PARTITION and CONVERT
+   TABLE ask this of the table that is not partitioned, with the options of the partitioned one,
+   which comes first in the statement. The server does not see that a column is generated in one of
+   them. */
+bool ha_sluice::check_if_incompatible_data(HA_CREATE_INFO *info, uint table_changes)
+{
+  const TABLE_LIST *first= ha_thd()->lex->query_tables;
+  const TABLE *other= first ? first->table : nullptr;
+  const bool other_rows= table_changes != IS_EQUAL_YES ||
+                         (info->used_fields & (HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE)) ||
+                         (other && (!same_primary_key(ha_thd(), table, other) || !same_columns(table, other)));
+  return other_rows ? COMPATIBLE_DATA_NO : COMPATIBLE_DATA_YES;
+}
+
