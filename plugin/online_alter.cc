@@ -61,6 +61,8 @@ ReadProgress::ReadProgress(THD *thd, slc_table *table) : m_thd(thd)
   slc_table_stats stats{};
   if (!slc_table_get_stats(table, &stats))
     m_all= stats.rows;
+  /* Stages are shown once there is something to count. */
+  Connection::progress(Connection::of(m_thd), 0, std::max<uint64_t>(m_all, 1));
 }
 
 /* The number of rows may be an estimate. */

@@ -153,6 +153,8 @@ impl RowWriter {
             .referenced
             .iter()
             .filter(|key| key.parent.as_ref().is_some_and(is_earlier))
+            // Of one index, the row's own entry is not marked yet.
+            .filter(|key| key.parent.as_ref().is_some_and(|end| end.index != key.child.index))
         {
             if let Err(earlier) = self.follow_key(trx, (table, changed), key, level) {
                 return earlier;

@@ -117,8 +117,10 @@ impl RowWriter {
     }
 
     fn check_missing(&self, trx: &mut Trx, table: &Table, references: &mut References, index: IndexId) -> Result<bool> {
+        // As in InnoDB, the error is that of the first one by name.
+        references.missing.sort_by(|a, b| a.key.spec.name.cmp(&b.key.spec.name));
         while let Some(at) = references.missing.iter().position(|m| m.key.child.index == index) {
-            let Missing { key, parent_key } = references.missing.swap_remove(at);
+            let Missing { key, parent_key } = references.missing.remove(at);
             let found = match (&key.parent, parent_key) {
                 (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key)?,
                 _ => Parent::Missing,
