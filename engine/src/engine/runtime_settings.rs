@@ -53,6 +53,9 @@ impl Engine {
 }
 
 impl Apply for Engine {
+    fn buffer_pool_size(&self, to: u64) -> Result<()> {
+        self.resize_pool(to, &|| Ok(()))
+    }
     fn redo_log_capacity(&self, to: u64) -> Result<()> {
         self.store.redo.set_capacity(to)
     }

@@ -108,6 +108,21 @@ impl DirtyList {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
+    /// The page of `old` moves to `new`, whose number is `index`, with its changes. Both are
+    /// X-latched, and no copy of the page is on its way to disk.
+    ///
+    /// The bound stays what it was: the page is on the list with its LSN, under one lock. If a
+    /// flusher has popped the old entry, that is stale from now on (case (a)).
+    pub fn transfer(&self, old: &Frame, new: &Frame, index: u32) {
+        let mut inner = self.inner.lock();
+        let lsn = old.oldest_lsn.load(Ordering::Acquire);
+        if lsn != 0 {
+            // The new frame first: the page is never clean.
+            new.oldest_lsn.store(lsn, Ordering::Release);
+            inner.insert(lsn, index);
+            old.oldest_lsn.store(0, Ordering::Release);
+        }
+    }
     /// Every change below the result is durable in place. `redo_lsn` gives the next LSN.
     pub fn bound(&self, frames: &Frames, redo_lsn: impl FnOnce() -> Lsn) -> Lsn {
         let mut inner = self.inner.lock();

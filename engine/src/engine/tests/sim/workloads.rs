@@ -110,6 +110,7 @@ pub const WORKLOADS: &[Workload] = &[
     ("index build over pages of another tree", INDEX_REBUILD),
     ("redo off", REDO_OFF),
     ("the log grows and shrinks", RESIZES),
+    ("the pool grows and shrinks", POOL_SIZES),
     ("rollback", ROLLBACK),
     ("overflow rows", OVERFLOW_ROWS),
     ("group commit", GROUP_COMMIT),
@@ -272,6 +273,30 @@ const RESIZES: &[Op] = &[
     Op::Checkpoint,
     fill(50, 8, 300),
     COMMIT,
+];
+/// A small pool is full of changed pages when it grows, and again when it shrinks: they move.
+const POOL_SIZES: &[Op] = &[
+    Op::Create { kinds: 7 },
+    fill(0, 30, 900),
+    Op::ResizePool { more: 100 },
+    fill(30, 60, 900),
+    COMMIT,
+    update(0, 3, 4),
+    LOOK,
+    Op::PageList { load: false },
+    Op::ResizePool { more: 10 },
+    commit(0, 1),
+    Op::Checkpoint,
+    update(0, 5, 6),
+    Op::ResizePool { more: 80 },
+    EVICT,
+    Op::PageList { load: true },
+    insert(1, 200, 1),
+    Op::ResizePool { more: 0 },
+    commit(1, 1),
+    COMMIT,
+    FLUSH,
+    Op::Checkpoint,
 ];
 const ROLLBACK: &[Op] = &[
     Op::Create { kinds: 7 },

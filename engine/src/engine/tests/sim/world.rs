@@ -300,6 +300,12 @@ impl World {
             Op::Purge { records } => store.purger().purge_step(records as usize).map(|_| ()),
             Op::Shrink => steps::truncate_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
+            Op::ResizePool { more } => {
+                let bytes = (self.setup.frames + more) * crate::pool::PAGE_SIZE as u64;
+                self.engine().set("buffer_pool_size", bytes)
+            }
+            Op::PageList { load: false } => self.engine().dump_page_list("buffer_pool", 100, false),
+            Op::PageList { load: true } => self.engine().load_page_list("buffer_pool"),
             Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
             Op::Analyze { table } => return self.analyze(table, &store),
             Op::CloseIdle => {
