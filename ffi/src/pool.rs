@@ -30,13 +30,17 @@ pub unsafe extern "C" fn slc_page_list_dump(
     at_close: u8,
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
-    enter(engine, || engine.dump_page_list(unsafe { name(file)? }, percent, at_close != 0))
+    enter(engine, || {
+        engine.dump_page_list(unsafe { name(file)? }, percent, at_close != 0)
+    })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_page_list_load(engine: *mut slc_engine, file: *const c_char, if_there: u8) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
-    enter(engine, || engine.request_page_list(unsafe { name(file)? }, if_there != 0))
+    enter(engine, || {
+        engine.request_page_list(unsafe { name(file)? }, if_there != 0)
+    })
 }
 
 #[no_mangle]

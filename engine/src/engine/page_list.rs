@@ -106,7 +106,9 @@ impl PageLists {
             Ok(load) => load,
             Err(error @ Error::Poisoned(_)) => return Err(error),
             Err(error) => {
-                let text = format!("the page list of the buffer pool is not used: {error}; the pool fills as pages are needed");
+                let text = format!(
+                    "the page list of the buffer pool is not used: {error}; the pool fills as pages are needed"
+                );
                 self.end_load(&format!("Buffer pool(s) load failed: {error}"));
                 log(Level::Warning, &text);
                 return Ok(());
@@ -152,7 +154,11 @@ impl PageLists {
             let missed = pool.counters().buffer_pool_reads.get();
             let in_use = std::mem::replace(&mut misses, missed) != missed;
             let rate = pool.flusher().io_capacity().1.max(1) as u64;
-            let due_ms = if in_use { ((load.read - before) as u64 * 1000).div_ceil(rate) } else { 0 };
+            let due_ms = if in_use {
+                ((load.read - before) as u64 * 1000).div_ceil(rate)
+            } else {
+                0
+            };
             if !pause(due_ms) {
                 return Ok(LoadEnd::Stopped);
             }
@@ -163,7 +169,10 @@ impl PageLists {
 /// `Err(Invalid)`: a page list cannot have this name.
 fn check_name(name: &str) -> Result<()> {
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
-    let is_ours = name.ends_with(".slu") || ["redo_", "tmp_", "doublewrite", "sluice.lock"].iter().any(|own| name.starts_with(own));
+    let is_ours = name.ends_with(".slu")
+        || ["redo_", "tmp_", "doublewrite", "sluice.lock"]
+            .iter()
+            .any(|own| name.starts_with(own));
     if is_plain && !is_ours {
         return Ok(());
     }

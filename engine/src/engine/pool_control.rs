@@ -14,7 +14,10 @@ impl Engine {
         self.store.pool.resize(bytes, watch)?;
         let new = self.store.pool.size();
         if new != old {
-            self.note(Level::Info, &format!("the buffer pool has {new} bytes now, before {old}"));
+            self.note(
+                Level::Info,
+                &format!("the buffer pool has {new} bytes now, before {old}"),
+            );
         }
         Ok(())
     }

@@ -49,7 +49,12 @@ impl Clock {
         let mut free = self.free.lock();
         free.limit = limit;
         if planted(Mutant::WithdrawnFrameStaysFree) {
-            return free.frames.iter().copied().filter(|index| *index as usize >= limit).collect();
+            return free
+                .frames
+                .iter()
+                .copied()
+                .filter(|index| *index as usize >= limit)
+                .collect();
         }
         let (kept, given_up) = free.frames.iter().partition(|index| (**index as usize) < limit);
         free.frames = kept;

@@ -242,16 +242,16 @@ impl Inner {
     }
     /// Stale entries are dropped for good once they may be the majority.
     fn compact(&mut self, frames: &Frames) {
-        let entries_max = 2 * frames.len() + 1024;
+        let entries_max = 2 * frames.mapped() + 1024;
         if self.logged.len() > entries_max {
             self.logged
                 .retain(|(lsn, frame)| frames.header(*frame).oldest() == *lsn);
             // The same LSN can stand twice for a frame that was written in between.
-            let mut seen = std::collections::HashSet::with_capacity(frames.len());
+            let mut seen = std::collections::HashSet::with_capacity(frames.mapped());
             self.logged.retain(|(_, frame)| seen.insert(*frame));
         }
         if self.unlogged.len() > entries_max {
-            let mut seen = std::collections::HashSet::with_capacity(frames.len());
+            let mut seen = std::collections::HashSet::with_capacity(frames.mapped());
             self.unlogged
                 .retain(|frame| frames.header(*frame).oldest() == UNLOGGED && seen.insert(*frame));
         }

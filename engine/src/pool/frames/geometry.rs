@@ -43,7 +43,9 @@ impl PoolGeometry {
     /// A pool that can grow to about `bytes_max`. 0: to [`GROWTH`] times its size, or [`GROWTH_MIN`].
     pub(in crate::pool) fn growing_to(self, bytes_max: u64) -> PoolGeometry {
         let bytes_max = match bytes_max {
-            0 => (GROWTH * self.bytes()).max(GROWTH_MIN).min(ADDRESSES_MAX.max(self.bytes())),
+            0 => (GROWTH * self.bytes())
+                .max(GROWTH_MIN)
+                .min(ADDRESSES_MAX.max(self.bytes())),
             bytes => bytes,
         };
         PoolGeometry {

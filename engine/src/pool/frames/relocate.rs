@@ -21,7 +21,8 @@ impl FrameStore {
         to.set_logged(from.is_logged());
         // Only the holders of the latches change these.
         new.imaged.store(old.imaged.load(Ordering::Relaxed), Ordering::Relaxed);
-        new.base_lsn.store(old.base_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
+        new.base_lsn
+            .store(old.base_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
         let past = old.past_on_disk.load(Ordering::Relaxed);
         new.past_on_disk.store(past, Ordering::Relaxed);
         new.set_refs(old.refs());

@@ -48,7 +48,8 @@ impl FrameStore {
             frame.set_key(if is_pinned { KEY_NONE } else { KEY_FREE });
             !is_pinned
         };
-        self.clock.extend((from as u32..count as u32).rev().filter(free).collect());
+        self.clock
+            .extend((from as u32..count as u32).rev().filter(free).collect());
         self.clock.notify();
     }
     /// Frames from `count` on get no page any more, but for threads that are about to fill one.
@@ -111,7 +112,10 @@ impl FrameStore {
         match done {
             None => Withdrawal::Busy,
             Some(frame) => {
-                assert!(frame.key() == KEY_NONE && !frame.frame().needs_disk(), "W2: only an empty frame is withdrawn");
+                assert!(
+                    frame.key() == KEY_NONE && !frame.frame().needs_disk(),
+                    "W2: only an empty frame is withdrawn"
+                );
                 frame.set_key(KEY_WITHDRAWN);
                 Withdrawal::Done
             }

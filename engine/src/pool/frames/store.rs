@@ -142,7 +142,10 @@ impl FrameStore {
         let key = id.as_u64();
         debug_assert_eq!(page.key(), KEY_NONE);
         debug_assert!(!page.frame().needs_disk(), "an empty frame has nothing to write");
-        debug_assert!((page.index() as usize) < self.frames.mapped(), "W1: a frame with a page is mapped");
+        debug_assert!(
+            (page.index() as usize) < self.frames.mapped(),
+            "W1: a frame with a page is mapped"
+        );
         let shard = self.table.lock(&self.frames, key);
         if shard.find().is_some() {
             drop(shard);

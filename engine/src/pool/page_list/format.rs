@@ -60,7 +60,10 @@ pub fn decode(database: u64, text: &[u8]) -> Result<Vec<Run>, String> {
     let head = head.strip_prefix(MAGIC).ok_or("it is no page list of Sluice")?;
     let words: Vec<&str> = head.split(' ').collect();
     if words[0] != VERSION {
-        return Err(format!("it has version {}, this build reads version {VERSION}", words[0]));
+        return Err(format!(
+            "it has version {}, this build reads version {VERSION}",
+            words[0]
+        ));
     }
     let [_, of, pages, crc] = words[..] else {
         return Err("it is damaged: its first line is wrong".into());
@@ -76,7 +79,8 @@ pub fn decode(database: u64, text: &[u8]) -> Result<Vec<Run>, String> {
     for line in body.lines() {
         let run = run_of(line).ok_or_else(|| format!("it is damaged: {line:?} is no run of pages"))?;
         let ascends = runs.last().is_none_or(|last| {
-            last.file < run.file || (last.file == run.file && (last.first as u64 + last.count as u64) <= run.first as u64)
+            last.file < run.file
+                || (last.file == run.file && (last.first as u64 + last.count as u64) <= run.first as u64)
         });
         if !ascends {
             return Err(format!("it is damaged: {line:?} is out of order"));

@@ -59,7 +59,11 @@ impl PageListLoad {
             return Ok(false);
         }
         // (The undo file shrinks while it is used; its pages, and those of the system file, are few.)
-        let Some(_no_loads) = pool.loads().keep_off(first.file).filter(|_| first.file >= FIRST_TABLE_FILE) else {
+        let Some(_no_loads) = pool
+            .loads()
+            .keep_off(first.file)
+            .filter(|_| first.file >= FIRST_TABLE_FILE)
+        else {
             return Ok(true);
         };
         let absent: Vec<PageId> = batch.into_iter().filter(|id| !pool.is_resident(*id)).collect();

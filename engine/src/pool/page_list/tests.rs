@@ -33,7 +33,6 @@ fn again(fixture: PoolFixture, frames: usize) -> PoolFixture {
     drop(fixture);
     let fixture = PoolFixture::recover(disk, frames, &mut |_, _| {});
     fixture.pool.set_database(7);
-    fixture.pool.evict_clean();
     fixture
 }
 fn load(fixture: &PoolFixture) -> PageListLoad {
@@ -48,7 +47,10 @@ fn what_was_in_the_pool_is_there_again() {
     assert_eq!(dump(&fixture.pool, NAME, 100), Ok(200));
     let fixture = again(fixture, 256);
     let done = load(&fixture);
-    assert_eq!((done.listed, done.tried, done.read, done.is_full), (200, 200, 200, false));
+    assert_eq!(
+        (done.listed, done.tried, done.read, done.is_full),
+        (200, 200, 200, false)
+    );
     assert!((0..200).all(|no| fixture.pool.is_resident(id(no))));
     (0..200).for_each(|no| assert_eq!(fixture.pool.read(id(no)).unwrap()[64], no as u8));
     assert_eq!(fixture.pool.counters().buffer_pool_reads.get(), 0);
@@ -78,7 +80,10 @@ fn a_load_takes_free_frames_only_and_skips_what_it_cannot_read() {
     assert_eq!(fixture.pool.counters().buffer_pool_pages_evicted.get(), 0);
 
     let fixture = again(fixture, 512);
-    let file = fixture.disk.open(&format!("{FILE:08x}.slu"), Mode::Open, Caching::Direct).unwrap();
+    let file = fixture
+        .disk
+        .open(&format!("{FILE:08x}.slu"), Mode::Open, Caching::Direct)
+        .unwrap();
     file.set_len(300 * crate::pool::PAGE_SIZE as u64).unwrap();
     assert_eq!(load(&fixture).read, 300);
     fixture.pool.files().remove(FILE);

@@ -40,7 +40,11 @@ fn pages_outlive_every_size() {
         mtr.edit_u32(page, 80, frames as u32);
         mtr.commit();
     }
-    assert!(fixture.pool.resize_status().starts_with("Completed"), "{}", fixture.pool.resize_status());
+    assert!(
+        fixture.pool.resize_status().starts_with("Completed"),
+        "{}",
+        fixture.pool.resize_status()
+    );
     fixture.pool.flush_all().unwrap();
     assert_eq!(fixture.pool.checkpoint_lsn(), fixture.pool.redo().lsn());
 }
@@ -67,7 +71,7 @@ fn pages_in_use_survive_a_shrink() {
         hot.iter().for_each(|no| drop(fixture.pool.read(id(*no)).unwrap()));
     }
     let mut mtr = fixture.pool.begin();
-    let page = mtr.write(id(8)).unwrap();
+    let page = mtr.write(id(200)).unwrap();
     mtr.edit_u32(page, 80, 1);
     mtr.commit();
     let flushed = fixture.pool.counters().buffer_pool_pages_flushed.get();
@@ -77,7 +81,7 @@ fn pages_in_use_survive_a_shrink() {
     assert_eq!(fixture.pool.counters().buffer_pool_pages_flushed.get(), flushed);
     assert_eq!(gauges(&fixture).2, 1);
     fixture.pool.flush_all().unwrap();
-    assert_eq!(fixture.in_place(id(8))[80], 1);
+    assert_eq!(fixture.in_place(id(200))[80], 1);
 }
 
 /// Held latches keep a shrink from ending: it says which page, and the pool is as before.
@@ -85,9 +89,15 @@ fn pages_in_use_survive_a_shrink() {
 fn a_shrink_below_what_is_latched_gives_up_by_name() {
     let fixture = PoolFixture::filled(64, 60, 0);
     let held: Vec<_> = (0..60).map(|no| fixture.pool.read(id(no)).unwrap()).collect();
-    let Err(Error::Full(text)) = resize(&fixture, 16) else { panic!("the pages are latched") };
+    let Err(Error::Full(text)) = resize(&fixture, 16) else {
+        panic!("the pages are latched")
+    };
     assert!(text.contains("page ") && text.contains("00000010.slu"), "{text}");
-    assert!(fixture.pool.resize_status().contains("stays"), "{}", fixture.pool.resize_status());
+    assert!(
+        fixture.pool.resize_status().contains("stays"),
+        "{}",
+        fixture.pool.resize_status()
+    );
     drop(held);
     (0..60).for_each(|no| drop(fixture.pool.read(id(no)).unwrap()));
     assert_eq!(gauges(&fixture).0, 64);
@@ -99,9 +109,14 @@ fn a_shrink_below_what_is_latched_gives_up_by_name() {
 fn a_shrink_ends_when_its_caller_wants_and_beyond_the_maximum_is_no_growth() {
     let fixture = PoolFixture::filled(64, 60, 0);
     let watch = || Err(Error::Interrupted);
-    assert_eq!(fixture.pool.resize((16 * PAGE_SIZE) as u64, &watch), Err(Error::Interrupted));
+    assert_eq!(
+        fixture.pool.resize((16 * PAGE_SIZE) as u64, &watch),
+        Err(Error::Interrupted)
+    );
     assert_eq!(gauges(&fixture).0, 64);
-    let Err(Error::Full(text)) = fixture.pool.resize(1 << 50, &|| Ok(())) else { panic!("too large") };
+    let Err(Error::Full(text)) = fixture.pool.resize(1 << 50, &|| Ok(())) else {
+        panic!("too large")
+    };
     assert!(text.contains("sluice_buffer_pool_size_max"), "{text}");
     (0..60).for_each(|no| assert_eq!(fixture.pool.read(id(no)).unwrap()[64], no as u8));
 }
@@ -153,9 +168,13 @@ fn a_hit_in_the_middle_of_a_move_finds_the_page() {
     at(SyncPoint::PageMoved, move || {
         std::thread::scope(|s| {
             // Other threads, for this one holds latches and the shard. They may wait for it.
-            s.spawn(|| (0..60).filter_map(|no| pool.store().try_read_hit(id(no).as_u64())).for_each(|page| {
-                assert_eq!(page[64] as u32, page.id().no);
-            }));
+            s.spawn(|| {
+                (0..60)
+                    .filter_map(|no| pool.store().try_read_hit(id(no).as_u64()))
+                    .for_each(|page| {
+                        assert_eq!(page[64] as u32, page.id().no);
+                    })
+            });
         });
     });
     resize(&fixture, 32).unwrap();

@@ -10,7 +10,9 @@ use crate::pool::frames::frame::{key_id, KEY_NONE};
 use crate::pool::frames::resize::Withdrawal;
 use crate::pool::page::PAGE_SIZE;
 
-/// Waits without any progress before a shrink gives up: 10 s.
+/// Without any progress for so long a shrink gives up. Waits are counted, too, for a simulated clock
+/// stands still.
+const GIVES_UP_US: u64 = 10_000_000;
 const WAITS_MAX: usize = if cfg!(test) { 100 } else { 5000 };
 /// Frames between two calls of the watch.
 const WATCH_EVERY: usize = 1024;
@@ -41,18 +43,20 @@ impl BatchWriter {
         let all = self.store.frames.mapped() - count;
         // Beyond that, pages would only take each other's places.
         let mut moves_left = count;
-        let mut waits = 0;
+        let (mut waits, mut since_us) = (0, self.disk.now_us());
         let mut why = None;
         let mut before = usize::MAX;
         loop {
             self.check_alive()?;
             let left = self.withdraw_round(count, &mut moves_left, &mut why, &|left| watch(all - left, all))?;
-            let Some(busy) = left.last().copied() else { return Ok(()) };
+            let Some(busy) = left.last().copied() else {
+                return Ok(());
+            };
             // What is left is in use all the time: it moves, whatever that takes.
             moves_left = moves_left.max(left.len());
             if left.len() < before {
-                (before, waits) = (left.len(), 0);
-            } else if waits < WAITS_MAX {
+                (before, waits, since_us) = (left.len(), 0, self.disk.now_us());
+            } else if waits < WAITS_MAX && self.disk.now_us() < since_us + GIVES_UP_US {
                 waits += self.store.clock.wait() as usize;
             } else {
                 return Err(self.refusal(count, left.len(), busy, why));
@@ -95,7 +99,10 @@ impl BatchWriter {
             Err(error) => *why = Some(error),
         }
         for index in dirty.drain(..) {
-            if !matches!(self.store.withdraw(index, &mut 0), Withdrawal::Done | Withdrawal::DoneBefore) {
+            if !matches!(
+                self.store.withdraw(index, &mut 0),
+                Withdrawal::Done | Withdrawal::DoneBefore
+            ) {
                 left.push(index);
             }
         }
