@@ -1,6 +1,6 @@
-/* INFORMATION_SCHEMA.SLUICE_BUFFER_POOL_STATS: one row about the buffer pool. The columns are those of
-   InnoDB's table that have a meaning here, in its order. Declared in hton.cc. Shown to users with the
-   privilege PROCESS. Called by: the server. */
+/* INFORMATION_SCHEMA.SLUICE_BUFFER_POOL_STATS: one row about the buffer pool. The columns are those
+   of InnoDB's table that have a meaning here, in its order. Declared in hton.cc. Shown to users
+   with the privilege PROCESS. Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"
 

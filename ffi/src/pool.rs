@@ -5,6 +5,7 @@
 use super::abi::*;
 use super::engine::{enter, enter_value, name, slc_engine};
 use sluice::base::Error;
+use sluice::engine::PoolControl;
 use std::ffi::{c_char, c_void};
 
 #[no_mangle]
@@ -19,7 +20,7 @@ pub unsafe extern "C" fn slc_pool_resize(
         Some(is_killed) if unsafe { is_killed(ctx) } != 0 => Err(Error::Interrupted),
         _ => Ok(()),
     };
-    enter(engine, || engine.resize_pool(bytes, &watch))
+    enter(engine, || PoolControl(engine).resize(bytes, &watch))
 }
 
 #[no_mangle]
@@ -31,7 +32,7 @@ pub unsafe extern "C" fn slc_page_list_dump(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        engine.dump_page_list(unsafe { name(file)? }, percent, at_close != 0)
+        PoolControl(engine).dump(unsafe { name(file)? }, percent, at_close != 0)
     })
 }
 
@@ -39,20 +40,20 @@ pub unsafe extern "C" fn slc_page_list_dump(
 pub unsafe extern "C" fn slc_page_list_load(engine: *mut slc_engine, file: *const c_char, if_there: u8) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        engine.request_page_list(unsafe { name(file)? }, if_there != 0)
+        PoolControl(engine).request_load(unsafe { name(file)? }, if_there != 0)
     })
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_page_list_abort(engine: *mut slc_engine) {
     let engine = unsafe { slc_engine::of(engine) };
-    enter_value(engine, (), || engine.abort_page_list());
+    enter_value(engine, (), || PoolControl(engine).abort_load());
 }
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_pool_status_text(engine: *mut slc_engine, which: u32, cb: slc_text_cb, ctx: *mut c_void) {
     let engine = unsafe { slc_engine::of(engine) };
-    let texts = enter_value(engine, Default::default(), || engine.pool_status_texts());
+    let texts = enter_value(engine, Default::default(), || PoolControl(engine).status_texts());
     if let (Some(cb), Some(text)) = (cb, texts.get(which as usize)) {
         unsafe { cb(ctx, text.as_ptr().cast(), text.len()) };
     }
@@ -61,7 +62,7 @@ pub unsafe extern "C" fn slc_pool_status_text(engine: *mut slc_engine, which: u3
 #[no_mangle]
 pub unsafe extern "C" fn slc_pool_stats_get(engine: *mut slc_engine, out: *mut slc_pool_stats) {
     let engine = unsafe { slc_engine::of(engine) };
-    let stats = enter_value(engine, Default::default(), || engine.pool_stats());
+    let stats = enter_value(engine, Default::default(), || PoolControl(engine).stats());
     let (totals, since) = (stats.totals, stats.since);
     let stats = slc_pool_stats {
         pages: stats.pages,

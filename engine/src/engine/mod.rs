@@ -45,5 +45,6 @@ pub use config::{CommitFlush, Config, FlushMethod, KeyText, Level, LogSink};
 pub use database::{Database, Transaction};
 pub use in_doubt::InDoubt;
 pub use instance::{Close, Engine};
+pub use pool_control::PoolControl;
 pub use pool_rates::{PoolStats, PoolTotals};
 pub use report::locks::{LockedIndex, NamedLocks};

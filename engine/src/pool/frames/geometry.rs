@@ -40,7 +40,8 @@ impl PoolGeometry {
             huge_pages: false,
         }
     }
-    /// A pool that can grow to about `bytes_max`. 0: to [`GROWTH`] times its size, or [`GROWTH_MIN`].
+    /// A pool that can grow to about `bytes_max`. 0: to [`GROWTH`] times its size, at least to
+    /// [`GROWTH_MIN`].
     pub(in crate::pool) fn growing_to(self, bytes_max: u64) -> PoolGeometry {
         let bytes_max = match bytes_max {
             0 => (GROWTH * self.bytes())

@@ -58,7 +58,7 @@ impl PageListLoad {
             self.is_full = true;
             return Ok(false);
         }
-        // (The undo file shrinks while it is used; its pages, and those of the system file, are few.)
+        // (The undo file shrinks while it is used. Its pages, and the system file's, are few.)
         let Some(_no_loads) = pool
             .loads()
             .keep_off(first.file)

@@ -1,5 +1,5 @@
-//! The page list: which pages the pool holds, kept in a file, so that a restarted server has them
-//! in memory again after the time that reading them in order takes.
+//! The page list: which pages the pool holds, kept in a file. A restarted server reads these pages,
+//! in their order, and has them in memory again.
 //!
 //! - `load`: reads the pages of a list, a bounded step at a time (I7);
 //! - `dump`: writes the list;

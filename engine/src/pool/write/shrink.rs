@@ -10,8 +10,8 @@ use crate::pool::frames::frame::{key_id, KEY_NONE};
 use crate::pool::frames::resize::Withdrawal;
 use crate::pool::page::PAGE_SIZE;
 
-/// Without any progress for so long a shrink gives up. Waits are counted, too, for a simulated clock
-/// stands still.
+/// Without any progress for so long a shrink gives up. Waits are counted, too, because a simulated
+/// clock stands still.
 const GIVES_UP_US: u64 = 10_000_000;
 const WAITS_MAX: usize = if cfg!(test) { 100 } else { 5000 };
 /// Frames between two calls of the watch.

@@ -34,6 +34,7 @@ mod leak;
 mod log_switch;
 mod mutants;
 mod op;
+mod pool_sizes;
 mod run;
 mod schedule;
 mod schedules;

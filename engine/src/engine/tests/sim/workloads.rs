@@ -1,5 +1,6 @@
 //! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
 use super::op::Op;
+use super::pool_sizes::POOL_SIZES;
 use super::redistribution::{large, LARGE};
 #[cfg(feature = "tiny-pages")]
 use super::run::run_watched;
@@ -273,30 +274,6 @@ const RESIZES: &[Op] = &[
     Op::Checkpoint,
     fill(50, 8, 300),
     COMMIT,
-];
-/// A small pool is full of changed pages when it grows, and again when it shrinks: they move.
-const POOL_SIZES: &[Op] = &[
-    Op::Create { kinds: 7 },
-    fill(0, 30, 900),
-    Op::ResizePool { more: 100 },
-    fill(30, 60, 900),
-    COMMIT,
-    update(0, 3, 4),
-    LOOK,
-    Op::PageList { load: false },
-    Op::ResizePool { more: 10 },
-    commit(0, 1),
-    Op::Checkpoint,
-    update(0, 5, 6),
-    Op::ResizePool { more: 80 },
-    EVICT,
-    Op::PageList { load: true },
-    insert(1, 200, 1),
-    Op::ResizePool { more: 0 },
-    commit(1, 1),
-    COMMIT,
-    FLUSH,
-    Op::Checkpoint,
 ];
 const ROLLBACK: &[Op] = &[
     Op::Create { kinds: 7 },
