@@ -137,7 +137,7 @@ impl PageLists {
     fn end_load(&self, status: &str) {
         let mut state = self.state.lock();
         state.load_status = status.to_string();
-        state.is_incomplete = false;
+        state.is_incomplete = state.wanted.is_some();
     }
     fn run(&self, store: &Store, load: &mut PageListLoad, pause: &dyn Fn(u64) -> bool) -> Result<LoadEnd> {
         let pool = &store.pool;
@@ -167,7 +167,7 @@ impl PageLists {
 }
 
 /// `Err(Invalid)`: a page list cannot have this name.
-fn check_name(name: &str) -> Result<()> {
+pub(super) fn check_name(name: &str) -> Result<()> {
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     let is_ours = name.ends_with(".slu")
         || ["redo_", "tmp_", "doublewrite", "sluice.lock"]

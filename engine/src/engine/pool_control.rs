@@ -3,6 +3,7 @@
 //! Called by: `ffi`, `runtime_settings`, users of the crate.
 use super::config::Level;
 use super::instance::Engine;
+use super::page_list::check_name;
 use super::pool_rates::PoolStats;
 use crate::base::Result;
 
@@ -38,6 +39,7 @@ impl PoolControl<'_> {
     }
     /// A worker loads the list's pages. With `if_there`, nothing is done if there is no such list.
     pub fn request_load(&self, name: &str, if_there: bool) -> Result<()> {
+        check_name(name)?;
         if if_there && !self.0.store.pool.disk().exists(name)? {
             return Ok(());
         }

@@ -48,6 +48,9 @@ pub(in crate::pool) const NO_FRAME: u32 = u32::MAX;
 pub(in crate::pool) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
+/// References of a page that was read ahead and not used yet. Its first use is what it was read for,
+/// and counts as little as that of a page that was read when it was needed.
+const REFS_AHEAD: u8 = 0x80;
 const PREFETCH_LINES: usize = 8;
 
 #[repr(align(64))]
@@ -109,19 +112,25 @@ impl Frame {
     /// One more use, for the clock. Lost updates between threads do no harm.
     pub fn touch(&self) {
         let refs = self.refs.load(Ordering::Relaxed);
-        if refs < REFS_MAX {
+        if refs == REFS_AHEAD {
+            self.refs.store(0, Ordering::Relaxed);
+        } else if refs < REFS_MAX {
             self.refs.store(refs + 1, Ordering::Relaxed);
         }
+    }
+    /// The page was read ahead.
+    pub fn set_ahead(&self) {
+        self.refs.store(REFS_AHEAD, Ordering::Relaxed);
     }
     pub fn set_refs(&self, refs: u8) {
         self.refs.store(refs, Ordering::Relaxed);
     }
     pub fn refs(&self) -> u8 {
-        self.refs.load(Ordering::Relaxed)
+        self.refs.load(Ordering::Relaxed) & !REFS_AHEAD
     }
     /// The clock hand passes. True: the page has used up its laps.
     pub fn age(&self) -> bool {
-        let refs = self.refs.load(Ordering::Relaxed);
+        let refs = self.refs();
         if refs > 0 {
             self.refs.store(refs - 1, Ordering::Relaxed);
         }

@@ -93,13 +93,16 @@ impl FrameStore {
     /// The S-latched page, if it is found without waiting.
     #[inline]
     pub fn try_read_hit(&self, key: u64) -> Option<PageRead<'_>> {
-        let index = self.table.guess(&self.frames, key)?;
-        let page = self.frames.try_read(index)?;
-        if page.frame().key() != key {
-            return None;
-        }
+        let page = self.try_read_again(key)?;
         page.frame().touch();
         Some(page)
+    }
+    /// The same. It is no new use of the page.
+    #[inline]
+    pub fn try_read_again(&self, key: u64) -> Option<PageRead<'_>> {
+        let index = self.table.guess(&self.frames, key)?;
+        let page = self.frames.try_read(index)?;
+        (page.frame().key() == key).then_some(page)
     }
     /// The S-latched page, if it is resident. Waits for the latch.
     pub fn wait_resident(&self, key: u64) -> Option<PageRead<'_>> {
