@@ -84,7 +84,7 @@ impl BatchWriter {
                 self.write_and_withdraw(&mut dirty, &mut left, why)?;
             }
             if done % WATCH_EVERY == 0 {
-                watch(mapped - count - done + left.len())?;
+                watch(mapped - count - done - 1 + left.len() + dirty.len())?;
             }
         }
         self.write_and_withdraw(&mut dirty, &mut left, why)?;
