@@ -118,8 +118,8 @@ impl Pool {
     pub fn read_resident(&self, id: PageId) -> Option<PageRead<'_>> {
         self.reader.read_resident(id)
     }
-    /// The same for a page that the caller goes back to. It counts as one use of the page, so a scan
-    /// that takes several looks at each page does not make its pages look hot.
+    /// The same for a page that the caller goes back to: no new use of the page. So a scan that
+    /// takes several looks at each page does not make its pages look hot.
     pub fn read_again(&self, id: PageId) -> Option<PageRead<'_>> {
         self.reader.read_again(id)
     }

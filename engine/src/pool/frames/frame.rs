@@ -48,8 +48,8 @@ pub(in crate::pool) const NO_FRAME: u32 = u32::MAX;
 pub(in crate::pool) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
-/// References of a page that was read ahead and not used yet. Its first use is what it was read for,
-/// and counts as little as that of a page that was read when it was needed.
+/// References of a page that was read ahead and not used yet. Its first use is what it was read
+/// for. It counts as little as that of a page that was read when it was needed.
 const REFS_AHEAD: u8 = 0x80;
 const PREFETCH_LINES: usize = 8;
 
