@@ -3,7 +3,8 @@
 //! A page enters with a reference count of 0, which gives it one lap of the hand. Each further use
 //! adds one, up to 3; each pass of the hand takes one away. The hand evicts clean, unlatched,
 //! unpinned pages at 0. A scan's later looks at the same page are no further uses, nor is the first
-//! use of a page that was read ahead. So pages read by one scan go before pages in steady use. Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
+//! use of a page that was read ahead. So pages read by one scan go before pages in steady use.
+//! Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
 //! The cleaner keeps a few frames free, so that a miss seldom has to look for one.
 //!
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
