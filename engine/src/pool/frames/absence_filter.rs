@@ -210,7 +210,9 @@ impl AbsenceFilters {
         }
         let mut section = self.section(page).lock();
         let gone = section.set(page).forget_if(|p| p == page);
-        self.count.fetch_sub(gone, Ordering::Relaxed);
+        if gone > 0 {
+            self.count.fetch_sub(gone, Ordering::Relaxed);
+        }
     }
     /// No page of the file is in the pool, and none comes any more.
     pub(super) fn forget_file(&self, file: FileId) {
