@@ -355,6 +355,9 @@ int deinit(void *)
   {
     sql_print_information(SLUICE_ENGINE_NAME ": shutting down (fast_shutdown=%u), LSN %llu", settings.fast_shutdown,
                           static_cast<ulonglong>(slc_engine_lsn(engine)));
+    /* An error is in the log already. */
+    if (settings.buffer_pool_dump_at_shutdown && settings.fast_shutdown != 2)
+      slc_page_list_dump(engine, settings.buffer_pool_filename, settings.buffer_pool_dump_pct, 1);
     slc_engine_close(engine, settings.fast_shutdown);
   }
   engine= nullptr;
@@ -389,6 +392,7 @@ maria_declare_plugin(sluice)
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
+INFORMATION_SCHEMA_TABLE("_BUFFER_POOL_STATS", "The buffer pool: its pages, and what was read and written", buffer_pool_stats_init),
 INFORMATION_SCHEMA_TABLE("_CHANGE_BUFFER", "Changes of secondary indexes that wait to be merged, index by index", change_buffer_table_init),
 INFORMATION_SCHEMA_TABLE("_TRX", "Transactions, what they do and what they wait for", trx_table_init),
 INFORMATION_SCHEMA_TABLE("_LOCKS", "Locks that are held or waited for", locks_table_init),

@@ -11,6 +11,7 @@
 namespace sluice {
 
 extern struct st_mysql_information_schema information_schema;
+int buffer_pool_stats_init(void *schema);
 int change_buffer_table_init(void *schema);
 int trx_table_init(void *schema);
 int locks_table_init(void *schema);

@@ -10,12 +10,31 @@ namespace {
 /* Shown as ON or OFF. (Its first byte is all that SHOW_BOOL looks at.) */
 bool is_switch(const char *name) { return !strcmp(name, "redo_log_enabled"); }
 
+/* Variables that are texts, by their number in slc_pool_status_text(). */
+const char *const texts[]= {"buffer_pool_resize_status", "buffer_pool_dump_status", "buffer_pool_load_status"};
+
+struct Copy
+{
+  THD *thd;
+  char *text;
+};
+
+void copy_text(void *ctx, const char *text, size_t length)
+{
+  Copy *const copy= static_cast<Copy *>(ctx);
+  copy->text= static_cast<char *>(thd_alloc(copy->thd, length + 1));
+  if (!copy->text)
+    return;
+  memcpy(copy->text, text, length);
+  copy->text[length]= 0;
+}
+
 /* The list is the statement's own: connections ask at the same time. */
 int show_counters(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var_type)
 {
   static SHOW_VAR nothing[]= {{nullptr, nullptr, SHOW_LONG}};
   const uint count= slc_counter_count();
-  SHOW_VAR *vars= static_cast<SHOW_VAR *>(thd_alloc(thd, (count + 1) * sizeof(SHOW_VAR)));
+  SHOW_VAR *vars= static_cast<SHOW_VAR *>(thd_alloc(thd, (count + array_elements(texts) + 1) * sizeof(SHOW_VAR)));
   uint64_t *values= static_cast<uint64_t *>(thd_alloc(thd, count * sizeof(uint64_t)));
   var->type= SHOW_ARRAY;
   var->value= nothing;
@@ -28,7 +47,18 @@ int show_counters(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var
     vars[i].value= &values[i];
     vars[i].type= is_switch(vars[i].name) ? SHOW_BOOL : SHOW_LONGLONG;
   }
-  vars[count]= nothing[0];
+  SHOW_VAR *next= vars + count;
+  static char none[]= "";
+  for (uint i= 0; i < array_elements(texts); i++, next++)
+  {
+    Copy copy= {thd, nullptr};
+    if (engine)
+      slc_pool_status_text(engine, i, copy_text, &copy);
+    next->name= texts[i];
+    next->value= copy.text ? copy.text : none;
+    next->type= SHOW_CHAR;
+  }
+  *next= nothing[0];
   var->value= vars;
   return 0;
 }

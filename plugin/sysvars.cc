@@ -117,6 +117,48 @@ void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
     *static_cast<my_bool *>(to)= wanted;
 }
 
+uint8_t is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
+
+void complain(const char *name)
+{
+  char text[512];
+  slc_error_text(text, sizeof text);
+  my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(0), variable_name(name).c_str(), text);
+}
+
+/* Only this statement waits for a shrink. After an error the variable has its old value, as the
+   pool has its old size. */
+void update_buffer_pool_size(THD *thd, st_mysql_sys_var *, void *to, const void *from)
+{
+  const ulonglong wanted= *static_cast<const ulonglong *>(from);
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  const slc_err error= engine ? slc_pool_resize(engine, wanted, is_killed, thd) : SLC_OK;
+  if (error)
+    complain("buffer_pool_size");
+  mysql_mutex_lock(&LOCK_global_system_variables);
+  if (!error)
+    *static_cast<ulonglong *>(to)= wanted;
+}
+
+void update_buffer_pool_dump_now(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  if (*static_cast<const my_bool *>(from) && engine &&
+      slc_page_list_dump(engine, settings.buffer_pool_filename, settings.buffer_pool_dump_pct, 0))
+    complain("buffer_pool_dump_now");
+}
+
+void update_buffer_pool_load_now(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  if (*static_cast<const my_bool *>(from) && engine && slc_page_list_load(engine, settings.buffer_pool_filename, 0))
+    complain("buffer_pool_load_now");
+}
+
+void update_buffer_pool_load_abort(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  if (*static_cast<const my_bool *>(from) && engine)
+    slc_page_list_abort(engine);
+}
+
 /* The variables. */
 #define FLAGS_AT_START PLUGIN_VAR_READONLY
 #define FLAGS_AT_USE 0
@@ -214,6 +256,12 @@ void fill_config(slc_config *config)
 void apply_settings()
 {
   set_in_engine("redo_log", settings.redo_log);
+  if (settings.buffer_pool_load_at_startup && slc_page_list_load(engine, settings.buffer_pool_filename, 1))
+  {
+    char text[512];
+    slc_error_text(text, sizeof text);
+    sql_print_warning(SLUICE_ENGINE_NAME ": the page list of the buffer pool is not used: %s", text);
+  }
   if (settings.change_buffer_drain)
   {
     /* The option starts one drain. The variable reads OFF, as after SET GLOBAL. */

@@ -312,6 +312,31 @@ pub struct slc_entry_change {
     pub new_value: slc_bytes,
 }
 
+pub type slc_killed_cb = Option<unsafe extern "C" fn(ctx: *mut c_void) -> u8>;
+
+/// As in the header.
+#[repr(C)]
+pub struct slc_pool_stats {
+    pub pages: u64,
+    pub free: u64,
+    pub resident: u64,
+    pub cold: u64,
+    pub dirty: u64,
+    pub in_flight: u64,
+    pub read: u64,
+    pub read_ahead: u64,
+    pub created: u64,
+    pub written: u64,
+    pub evicted: u64,
+    pub requested: u64,
+    pub hits_per_thousand: u64,
+    pub read_rate: f64,
+    pub read_ahead_rate: f64,
+    pub created_rate: f64,
+    pub written_rate: f64,
+    pub evicted_rate: f64,
+}
+
 /// As in the header.
 #[repr(C)]
 pub struct slc_index_changes {

@@ -5,7 +5,7 @@
 //! `sluice` crate, results become codes.
 //!
 //! Order of the files, top to bottom: `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
-//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `engine`, `error`, `abi`.
+//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `pool`, `engine`, `error`, `abi`.
 //!
 //! # Safety
 //! Every function of the ABI has this contract; the files' heads add what is special to them.
@@ -39,6 +39,7 @@ mod foreign;
 mod load;
 mod locks;
 mod online;
+mod pool;
 mod row;
 mod statistics;
 mod stats;

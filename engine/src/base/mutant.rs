@@ -68,6 +68,10 @@ mutants! {
     PurgeIgnoresViews,
     /// Unique values are not looked up.
     UniqueCheckSkipped,
+    /// A frame that is withdrawn stays on the free list.
+    WithdrawnFrameStaysFree,
+    /// A dirty page that moves to another frame counts as clean there.
+    MoveLosesChange,
     /// The absence filter of a page is still used after the page came back to the pool.
     AbsenceFilterKept,
     /// Unique values are not looked up among pending changes when a filter says that the leaf

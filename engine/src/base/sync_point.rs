@@ -80,6 +80,11 @@ pub enum SyncPoint {
     /// A search for rows of a foreign key has met an entry, and checks next whether the entry's
     /// transaction is active. The index's leaf is latched.
     ForeignEntryMet,
+    /// A page has moved to another frame, and the frame that it had still has its number. Its shard
+    /// of the page table is locked.
+    PageMoved,
+    /// A frame that is to be withdrawn is empty, or cannot be emptied now.
+    FrameEmptied,
     /// A load with rows out of order has linked its clustered tree, and places those rows next.
     LateToBePlaced,
 }

@@ -49,9 +49,11 @@ impl Default for Config {
 
 settings! {
     at_open {
-        buffer_pool_size: u64, "Memory for cached pages, in bytes" {
-            values: long(128 * MIB, 2 * MIB, 64 * TIB, MIB),
-            unit: "bytes"
+        buffer_pool_size_max: u64, "Bytes that buffer_pool_size can be raised to while the server runs: addresses are reserved for them; \
+                                    0: eight times its value at the start, at least 64G" {
+            values: long(0, 0, 64 * TIB, MIB),
+            unit: "bytes",
+            manual: "that `buffer_pool_size` can be raised to; 0: eight times its value at the start, at least 64G. Only addresses are reserved"
         }
         redo_log_buffer_size: usize, "Memory for redo that has not been written yet, in bytes" {
             values: long(16 * MIB, MIB, 4 * GIB, 4 * KIB),
@@ -81,6 +83,12 @@ settings! {
         }
     }
     run_time {
+        buffer_pool_size: u64, "Memory for cached pages, in bytes. SET GLOBAL returns when the pool has its new size" {
+            values: long(128 * MIB, 2 * MIB, 64 * TIB, MIB),
+            unit: "bytes",
+            change: Change::ByOwnCode,
+            manual: "memory for cached pages. See [the buffer pool](buffer-pool.md)"
+        }
         redo_log_capacity: u64, "Room on disk for redo that has not been checkpointed, in bytes" {
             values: long(96 * MIB, 4 * MIB, 4 * TIB, MIB),
             unit: "bytes",
@@ -255,6 +263,49 @@ settings! {
             argument: Argument::Optional,
             manual: "0 purges and merges everything and writes all pages, 1 writes all pages, 2 only the redo log; there is no 3. \
                      1 and 2 log how many changes stay for the next start"
+        }
+        buffer_pool_filename, "File of the list of the buffer pool's pages, in the engine's directory" {
+            owner: Owner::Server,
+            values: text("buffer_pool"),
+            manual: "in the engine's directory: see [the buffer pool](buffer-pool.md)"
+        }
+        buffer_pool_dump_at_shutdown, "A shutdown writes the list of the buffer pool's pages, but with fast_shutdown=2" {
+            owner: Owner::Server,
+            values: flag(true),
+            change: Change::AtUse,
+            argument: Argument::Optional,
+            manual: "a shutdown writes the list of the pool's pages"
+        }
+        buffer_pool_load_at_startup, "A start reads the pages of the list into the buffer pool, in the background" {
+            owner: Owner::Server,
+            values: flag(true),
+            argument: Argument::Optional,
+            manual: "a start reads the listed pages, in the background"
+        }
+        buffer_pool_dump_pct, "Of the buffer pool's pages, how many percent the list has, those used most of late" {
+            owner: Owner::Server,
+            values: int(100, 1, 100),
+            unit: "percent",
+            change: Change::AtUse,
+            manual: "of the pages, the hottest, that the list has. InnoDB: 25"
+        }
+        buffer_pool_dump_now, "SET GLOBAL ... = ON: writes the list of the buffer pool's pages" {
+            owner: Owner::Server,
+            values: flag(false),
+            change: Change::ByOwnCode,
+            manual: "ON: writes the list"
+        }
+        buffer_pool_load_now, "SET GLOBAL ... = ON: reads the pages of the list into the buffer pool, in the background" {
+            owner: Owner::Server,
+            values: flag(false),
+            change: Change::ByOwnCode,
+            manual: "ON: reads the listed pages"
+        }
+        buffer_pool_load_abort, "SET GLOBAL ... = ON: ends the reading of the listed pages" {
+            owner: Owner::Server,
+            values: flag(false),
+            change: Change::ByOwnCode,
+            manual: "ON: ends that"
         }
         autoinc_lock_mode, "AUTO_INCREMENT: 0 every INSERT keeps others out until its statement ends; 1 only inserts of unknown \
                             length do; 2 none does, values of concurrent statements interleave" {

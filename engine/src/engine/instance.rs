@@ -5,6 +5,8 @@
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::in_doubt::InDoubt;
+use super::page_list::PageLists;
+use super::pool_rates::PoolRates;
 use super::redo_switch::RedoSwitch;
 use super::report::deadlocks::DeadlockTexts;
 use super::start::checkpoint::write_checkpoint;
@@ -30,6 +32,8 @@ pub struct Engine {
     /// Transactions that no connection attends to.
     pub in_doubt: InDoubt,
     pub(super) deadlocks: DeadlockTexts,
+    pub(super) page_lists: Arc<PageLists>,
+    pub(super) pool_rates: PoolRates,
     /// Every deadlock goes to the log.
     pub(super) print_all_deadlocks: Arc<AtomicBool>,
     /// Time of day (microseconds) when the disk's clock began, so that a moment is shown the same
@@ -85,7 +89,7 @@ impl Engine {
     pub fn start_background(&self) {
         let losers = self.in_doubt.take_losers();
         if let Some(workers) = &mut *self.workers.lock() {
-            workers.start_background(&self.store, &self.log, losers, self.purge_threads);
+            workers.start_background(&self.store, &self.log, losers, self.purge_threads, &self.page_lists);
         }
     }
 

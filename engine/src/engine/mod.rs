@@ -17,14 +17,17 @@
 //! [`Engine::store`] leads to the third, and with it to the fourth. A connection keeps one
 //! [`Trx`](crate::txn::Trx), and passes it to the last three.
 //!
-//! Order, top to bottom: `database`, `start/`, `transactions`, `runtime_settings`, `report/`,
-//! `instance` (the type [`Engine`]), `workers`, `steps`, `in_doubt`, `redo_switch`, `drain`,
-//! `purge_lag`, `config`.
+//! Order, top to bottom: `database`, `start/`, `transactions`, `runtime_settings`, `pool_control`,
+//! `report/`, `instance` (the type [`Engine`]), `workers`, `steps`, `in_doubt`, `redo_switch`,
+//! `page_list`, `pool_rates`, `drain`, `purge_lag`, `config`.
 pub mod config;
 pub mod database;
 mod drain;
 pub mod in_doubt;
 mod instance;
+mod page_list;
+mod pool_control;
+mod pool_rates;
 mod purge_lag;
 mod redo_switch;
 pub mod report;
@@ -42,4 +45,6 @@ pub use config::{CommitFlush, Config, FlushMethod, KeyText, Level, LogSink};
 pub use database::{Database, Transaction};
 pub use in_doubt::InDoubt;
 pub use instance::{Close, Engine};
+pub use pool_control::PoolControl;
+pub use pool_rates::{PoolStats, PoolTotals};
 pub use report::locks::{LockedIndex, NamedLocks};

@@ -6,6 +6,7 @@
 //! Called by: `start/open.rs`, the server's SET GLOBAL (`ffi`), users of the crate.
 use super::config::{Apply, CommitFlush, Config};
 use super::instance::Engine;
+use super::pool_control::PoolControl;
 use crate::base::{Level, Result};
 use crate::change::Buffering;
 use crate::redo::FlushMode;
@@ -53,6 +54,9 @@ impl Engine {
 }
 
 impl Apply for Engine {
+    fn buffer_pool_size(&self, to: u64) -> Result<()> {
+        PoolControl(self).resize(to, &|| Ok(()))
+    }
     fn redo_log_capacity(&self, to: u64) -> Result<()> {
         self.store.redo.set_capacity(to)
     }

@@ -11,12 +11,14 @@
 //! - the truncation of free undo;
 //! - statistics;
 //! - the merging of buffered changes;
+//! - the load of the buffer pool's page list;
 //! - the rollback of losers, which ends when they are all undone.
 //!
 //! The second group stops first. A slow close still purges and merges, and needs the first group
 //! for that: it makes room in the log.
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
+use super::page_list::PageLists;
 use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback, PURGE_RECORDS};
 use crate::base::sync::{RankedCondvar, RankedMutex};
@@ -33,6 +35,7 @@ use std::time::Duration;
 const CLEANER_TICK_MS: u64 = 100;
 const CHECKPOINT_TICK_MS: u64 = 200;
 const SYNC_TICK_MS: u64 = 1000;
+const PAGE_LIST_TICK_MS: u64 = 100;
 const PURGE_IDLE_MS: u64 = 100;
 const STATISTICS_TICK_MS: u64 = 1000;
 /// Pause after a failure, so that work which fails at once does not take a processor.
@@ -115,6 +118,7 @@ impl Workers {
         log: &LogSink,
         losers: Vec<RecoveredTrx>,
         purge_threads: u32,
+        page_lists: &Arc<PageLists>,
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
         let group = &mut self.background;
@@ -130,6 +134,10 @@ impl Workers {
         let note = log.clone();
         group.spawn(store, "sluice-change", log, move |store, stop| {
             merge_loop(store, stop, &note)
+        });
+        let (note, lists) = (log.clone(), page_lists.clone());
+        group.spawn(store, "sluice-pages", log, move |store, stop| {
+            page_list_loop(store, stop, &lists, &note)
         });
         let note = log.clone();
         group.spawn(store, "sluice-rollback", log, move |store, stop| {
@@ -190,6 +198,21 @@ impl Group {
 /// For the error log: why the engine stopped, what that means, and the way out.
 pub(super) fn stopped(why: &str) -> String {
     format!("{why}; every statement of the engine fails from now on, reads too: restart the server, which recovers")
+}
+
+fn page_list_loop(store: &Store, stop: &Stop, lists: &PageLists, log: &LogSink) -> Result<()> {
+    while !stop.is_asked() {
+        match lists.take_wanted() {
+            None => stop.sleep(PAGE_LIST_TICK_MS),
+            Some(name) => lists.load(store, log, &name, &|due_ms| {
+                if due_ms > 0 {
+                    stop.sleep(due_ms);
+                }
+                !stop.is_asked()
+            })?,
+        }
+    }
+    Ok(())
 }
 
 fn clean_loop(store: &Store, stop: &Stop) -> Result<()> {

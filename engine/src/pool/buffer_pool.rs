@@ -11,7 +11,7 @@ use super::config::PoolConfig;
 use super::frames::absence_filter::AbsenceFilters;
 use super::frames::frame::PageRead;
 use super::frames::geometry::{GeometryObserver, GeometryObservers, PoolGeometry};
-use super::frames::store::{FrameStore, Presence};
+use super::frames::store::{FrameStore, PoolHeat, Presence};
 use super::read::fetch::Reader;
 use super::read::prefetch::PrefetchQueue;
 use super::recovery::state::{Recovery, RecoveryState};
@@ -19,6 +19,7 @@ use super::write::batch::BatchWriter;
 use super::write::flush::Flusher;
 use super::write::loads::Loads;
 use super::write::pace::Pace;
+use super::write::resize::Resize;
 use crate::base::{Counters, FileId, Lsn, PageId, Result};
 use crate::io::{Disk, Files};
 use crate::redo::{FlushMode, Redo};
@@ -34,6 +35,8 @@ pub struct Pool {
     recovery: RecoveryState,
     loads: Loads,
     observers: GeometryObservers,
+    /// One resize at a time; its progress in words.
+    resize: Resize,
     /// The last version given to a changed page of an unlogged file.
     unlogged_version: AtomicU64,
     /// The number of the database, which every data file has in its header. 0: the database was
@@ -51,7 +54,7 @@ impl Pool {
         redo: Arc<Redo>,
         counters: Arc<Counters>,
     ) -> Result<Arc<Pool>> {
-        let geometry = PoolGeometry::for_size(config.size);
+        let geometry = PoolGeometry::for_size(config.size).growing_to(config.size_max);
         let store = FrameStore::new(geometry, counters.clone(), redo.poison_state().clone())?;
         let writer = BatchWriter::new(store, disk, files, redo, counters);
         let flusher = Flusher::new(writer, Pace::new(config.io_capacity, config.io_capacity_max));
@@ -62,6 +65,7 @@ impl Pool {
             recovery: RecoveryState::new(),
             loads: Loads::new(),
             observers: GeometryObservers::new(),
+            resize: Resize::new(),
             unlogged_version: AtomicU64::new(0),
             database: AtomicU64::new(0),
         });
@@ -114,6 +118,11 @@ impl Pool {
     pub fn read_resident(&self, id: PageId) -> Option<PageRead<'_>> {
         self.reader.read_resident(id)
     }
+    /// The same for a page that the caller goes back to: no new use of the page. So a scan that
+    /// takes several looks at each page does not make its pages look hot.
+    pub fn read_again(&self, id: PageId) -> Option<PageRead<'_>> {
+        self.reader.read_again(id)
+    }
     pub fn is_resident(&self, id: PageId) -> bool {
         self.store().is_resident(id)
     }
@@ -146,6 +155,21 @@ impl Pool {
     /// How much memory the pool has.
     pub fn geometry(&self) -> PoolGeometry {
         self.store().frames.geometry()
+    }
+    /// Makes the pool hold about `bytes` of pages. `watch` is asked now and then, and may end a
+    /// shrink with an error. After an error the pool has its old size. The caller holds no latch.
+    pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
+        self.resize.run(self.writer(), bytes, watch)?;
+        self.observers.notify(&self.geometry());
+        Ok(())
+    }
+    /// What the latest resize does, or did, in words.
+    pub fn resize_status(&self) -> String {
+        self.resize.status()
+    }
+    /// How much the pages in the pool are used. Looks at each frame.
+    pub fn heat(&self) -> PoolHeat {
+        self.store().heat()
     }
     /// Bytes of pages that the pool holds.
     pub fn size(&self) -> u64 {

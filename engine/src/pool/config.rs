@@ -10,6 +10,9 @@ pub struct PoolConfig {
     /// Bytes of frames, rounded down to whole pages. On top come frame headers and the page table,
     /// under 1 %, and up to 6 MiB of batch buffers.
     pub size: u64,
+    /// Bytes of frames that the pool can grow to: addresses are reserved for them. 0: several times
+    /// `size`.
+    pub size_max: u64,
     pub doublewrite: bool,
     /// Pages a second that the page cleaner writes without pressure.
     pub io_capacity: u32,

@@ -11,6 +11,7 @@
 //! page header.
 //!
 //! Top to bottom, each using only what lies below:
+//! - `page_list`: which pages the pool holds, kept over a restart;
 //! - `mtr` (with `joined`) and `direct`: how the layers above change pages;
 //! - `buffer_pool`: the pool itself, put together of its parts;
 //! - `recovery`: pages after a crash;
@@ -27,6 +28,7 @@ mod frames;
 mod joined;
 pub mod mtr;
 pub mod page;
+pub mod page_list;
 mod read;
 mod recovery;
 mod write;
@@ -43,7 +45,7 @@ pub use config::{CheckBody, PoolConfig};
 pub use frames::absence_filter::{AbsenceFilters, PageHasher};
 pub use frames::frame::PageRead;
 pub use frames::geometry::{GeometryObserver, PoolGeometry};
-pub use frames::store::Presence;
+pub use frames::store::{PoolHeat, Presence};
 pub use joined::joined_len;
 pub use mtr::{Mtr, PageHandle};
 pub use page::{PageType, PAGE_BODY, PAGE_SIZE};

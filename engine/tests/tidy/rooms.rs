@@ -77,6 +77,7 @@ const ROOMS: &[(&str, &[&str])] = &[
     (
         "pool",
         &[
+            "page_list",
             "direct",
             "mtr",
             "buffer_pool",

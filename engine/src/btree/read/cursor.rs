@@ -140,7 +140,7 @@ impl Tree {
     /// Latches a leaf again that was remembered by (page, version): Some if it is in the pool and
     /// unchanged. A page that was merged away is marked free, which changes its version.
     pub fn revisit<'p>(&self, pool: &'p Pool, page: PageNo, version: Lsn, slot: usize) -> Option<LeafRead<'p>> {
-        let mut page = pool.read_resident(self.page_id(page))?;
+        let mut page = pool.read_again(self.page_id(page))?;
         if page.version() != version {
             return None;
         }

@@ -23,6 +23,8 @@ use crate::base::{Counters, Error, Result};
 use crate::engine::config::{Config, Level};
 use crate::engine::in_doubt::InDoubt;
 use crate::engine::instance::Engine;
+use crate::engine::page_list::PageLists;
+use crate::engine::pool_rates::PoolRates;
 use crate::engine::redo_switch::RedoSwitch;
 use crate::engine::report::deadlocks::DeadlockTexts;
 use crate::engine::workers::Workers;
@@ -69,6 +71,8 @@ impl Engine {
             publishing: RankedMutex::new(Rank::Gauges, ()),
             in_doubt,
             deadlocks,
+            page_lists: Arc::new(PageLists::new()),
+            pool_rates: PoolRates::new(),
             print_all_deadlocks,
             day_at_zero_us,
         });

@@ -34,6 +34,7 @@ pub(super) fn new_pool(
 ) -> Result<Arc<Pool>> {
     let pool_config = PoolConfig {
         size: config.buffer_pool_size,
+        size_max: config.buffer_pool_size_max,
         doublewrite: config.doublewrite,
         io_capacity: config.io_capacity,
         io_capacity_max: config.io_capacity_max,

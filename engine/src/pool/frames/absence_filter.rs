@@ -12,10 +12,12 @@
 //!
 //! Bounded: two filters for each frame, each a 64th of a page. They live in sets by hash of the
 //! page's number; in a full set the oldest gives way. A set takes its memory when it gets its first
-//! filter.
+//! filter. The number of sets follows the size of the pool. A resize makes the sets of one section
+//! after the other anew, each under its mutex.
 //!
-//! Lock: one of rank `Leaf`.
-//! Called by: `evict` (makes), `store` (drops), and `change`, which asks [`AbsenceFilters::lacks`].
+//! Lock: one of rank `Leaf`, for each section of sets.
+//! Called by: `evict` (makes), `store` (drops), `resize`, and `change`, which asks
+//! [`AbsenceFilters::lacks`].
 use super::geometry::PoolGeometry;
 use crate::base::bytes::mixed;
 use crate::base::sync::atomic::{AtomicU64, Ordering};
@@ -31,6 +33,8 @@ const PROBES: u32 = 4;
 /// Filters in a set.
 const WAYS: usize = 8;
 const FILTERS_PER_FRAME: usize = 2;
+/// Sections of sets, at most.
+const SECTIONS: usize = 64;
 /// No page.
 const NONE: u64 = u64::MAX;
 
@@ -65,30 +69,108 @@ struct Set {
 }
 
 impl Set {
+    fn new() -> Set {
+        Set {
+            pages: [NONE; WAYS],
+            next: 0,
+            bits: None,
+        }
+    }
     fn find(&self, page: u64) -> Option<usize> {
         self.pages.iter().position(|p| *p == page)
     }
+    /// False: another filter gave way.
+    fn keep(&mut self, page: u64, filter: [u64; WORDS]) -> bool {
+        let free = self.find(page).or_else(|| self.find(NONE));
+        let at = free.unwrap_or(self.next);
+        if free.is_none() {
+            self.next = (at + 1) % WAYS;
+        }
+        let is_one_more = self.pages[at] == NONE;
+        self.pages[at] = page;
+        self.bits.get_or_insert_with(|| Box::new([[0; WORDS]; WAYS]))[at] = filter;
+        is_one_more
+    }
+}
+
+/// Sets of filters under one mutex.
+struct Section {
+    sets: Vec<Set>,
+    /// How many sections there are.
+    of: usize,
+}
+
+impl Section {
+    fn set(&mut self, page: u64) -> &mut Set {
+        let at = hash_of(page) / self.of % self.sets.len();
+        &mut self.sets[at]
+    }
+    /// Returns how many filters have gone.
+    fn forget_if(&mut self, which: impl Fn(u64) -> bool) -> u64 {
+        self.sets.iter_mut().map(|set| set.forget_if(&which)).sum()
+    }
+}
+
+impl Set {
+    fn forget_if(&mut self, which: impl Fn(u64) -> bool) -> u64 {
+        let mut gone = 0;
+        for page in self.pages.iter_mut().filter(|page| **page != NONE && which(**page)) {
+            *page = NONE;
+            gone += 1;
+        }
+        gone
+    }
+}
+
+fn hash_of(page: u64) -> usize {
+    (page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize
+}
+
+/// Sets for a pool of `frames`, in one of `sections`.
+fn sets_for(frames: usize, sections: usize) -> usize {
+    (frames * FILTERS_PER_FRAME / WAYS).max(1).div_ceil(sections)
 }
 
 /// The filters of all pages that have left the pool, as far as there is room.
 pub struct AbsenceFilters {
     hasher: OnceLock<Arc<dyn PageHasher>>,
-    sets: Box<[RankedMutex<Set>]>,
+    sections: Box<[RankedMutex<Section>]>,
     count: AtomicU64,
 }
 
 impl AbsenceFilters {
     pub(super) fn new(geometry: &PoolGeometry) -> AbsenceFilters {
-        let set = || Set {
-            pages: [NONE; WAYS],
-            next: 0,
-            bits: None,
+        let of = sets_for(geometry.frames(), 1).min(SECTIONS);
+        let section = || Section {
+            sets: (0..sets_for(geometry.frames(), of)).map(|_| Set::new()).collect(),
+            of,
         };
-        let sets = (geometry.frames() * FILTERS_PER_FRAME / WAYS).max(1);
         AbsenceFilters {
             hasher: OnceLock::new(),
-            sets: (0..sets).map(|_| RankedMutex::new(Rank::Leaf, set())).collect(),
+            sections: (0..of).map(|_| RankedMutex::new(Rank::Leaf, section())).collect(),
             count: AtomicU64::new(0),
+        }
+    }
+    /// The pool has so many frames now.
+    pub(super) fn resize(&self, frames: usize) {
+        let count = sets_for(frames, self.sections.len());
+        for section in &self.sections {
+            let new: Vec<Set> = (0..count).map(|_| Set::new()).collect();
+            let mut section = section.lock();
+            if section.sets.len() == count {
+                continue;
+            }
+            let old = std::mem::replace(&mut section.sets, new);
+            let (mut before, mut after) = (0, 0);
+            for set in old {
+                let Some(bits) = set.bits else { continue };
+                let kept = set.pages.iter().zip(&*bits).filter(|(page, _)| **page != NONE);
+                for (page, filter) in kept {
+                    before += 1;
+                    after += section.set(*page).keep(*page, *filter) as u64;
+                }
+            }
+            self.count.fetch_sub(before - after, Ordering::Relaxed);
         }
     }
     /// Filters are made from now on. The first hasher stays.
@@ -104,8 +186,8 @@ impl AbsenceFilters {
     pub fn lacks(&self, id: PageId, hash: u32) -> bool {
         self.page_lacks(id.as_u64(), hash)
     }
-    fn set(&self, page: u64) -> &RankedMutex<Set> {
-        &self.sets[(page.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32) as usize % self.sets.len()]
+    fn section(&self, page: u64) -> &RankedMutex<Section> {
+        &self.sections[hash_of(page) % self.sections.len()]
     }
     /// The filter of a page that may be about to leave.
     pub(super) fn make(&self, bytes: &[u8]) -> Option<AbsenceFilter> {
@@ -115,17 +197,10 @@ impl AbsenceFilters {
     }
     /// The page leaves. The caller holds its shard of the page table.
     pub(super) fn keep(&self, page: u64, filter: AbsenceFilter) {
-        let mut set = self.set(page).lock();
-        let free = set.find(page).or_else(|| set.find(NONE));
-        let at = free.unwrap_or(set.next);
-        if free.is_none() {
-            set.next = (at + 1) % WAYS;
-        }
-        if set.pages[at] == NONE {
-            self.count.fetch_add(1, Ordering::Relaxed);
-        }
-        set.pages[at] = page;
-        set.bits.get_or_insert_with(|| Box::new([[0; WORDS]; WAYS]))[at] = filter.0;
+        let mut section = self.section(page).lock();
+        let is_one_more = section.set(page).keep(page, filter.0);
+        // Under the mutex: the count is never less than what there is.
+        self.count.fetch_add(is_one_more as u64, Ordering::Relaxed);
     }
     /// The page comes, or becomes another. The caller holds its shard of the page table: so a
     /// filter kept before is counted here.
@@ -133,27 +208,27 @@ impl AbsenceFilters {
         if self.count.load(Ordering::Relaxed) == 0 || planted(Mutant::AbsenceFilterKept) {
             return;
         }
-        self.forget_if(self.set(page), |p| p == page);
+        let mut section = self.section(page).lock();
+        let gone = section.set(page).forget_if(|p| p == page);
+        if gone > 0 {
+            self.count.fetch_sub(gone, Ordering::Relaxed);
+        }
     }
     /// No page of the file is in the pool, and none comes any more.
     pub(super) fn forget_file(&self, file: FileId) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;
         }
-        for set in &self.sets {
-            self.forget_if(set, |p| p != NONE && (p >> 32) as FileId == file);
-        }
-    }
-    fn forget_if(&self, set: &RankedMutex<Set>, which: impl Fn(u64) -> bool) {
-        let mut set = set.lock();
-        for page in set.pages.iter_mut().filter(|page| which(**page)) {
-            *page = NONE;
-            self.count.fetch_sub(1, Ordering::Relaxed);
+        for section in &self.sections {
+            let mut section = section.lock();
+            let gone = section.forget_if(|p| (p >> 32) as FileId == file);
+            self.count.fetch_sub(gone, Ordering::Relaxed);
         }
     }
     /// False: perhaps the page holds it.
     fn page_lacks(&self, page: u64, hash: u32) -> bool {
-        let set = self.set(page).lock();
+        let mut section = self.section(page).lock();
+        let set = section.set(page);
         let (Some(at), Some(bits)) = (set.find(page), &set.bits) else {
             return false;
         };
@@ -178,6 +253,7 @@ mod tests {
         Keep(u64, Vec<u32>),
         Forget(u64),
         ForgetFile(u32),
+        Resize(usize),
     }
     fn step() -> impl Strategy<Value = Step> {
         // Two files, pages enough to fill the sets several times.
@@ -186,6 +262,7 @@ mod tests {
             6 => (page(), prop::collection::vec(0..500u32, 0..40)).prop_map(|(p, h)| Step::Keep(p, h)),
             3 => page().prop_map(Step::Forget),
             1 => (1..3u32).prop_map(Step::ForgetFile),
+            1 => (1..40usize).prop_map(Step::Resize),
         ]
     }
 
@@ -196,7 +273,6 @@ mod tests {
         #[test]
         fn a_filter_never_denies_what_its_page_holds(steps in prop::collection::vec(step(), 1..200)) {
             let filters = AbsenceFilters::new(&PoolGeometry::for_size(16 * PAGE_SIZE as u64));
-            let most = (filters.sets.len() * WAYS) as u64;
             let mut out: BTreeMap<u64, Vec<u32>> = BTreeMap::new();
             for step in steps {
                 match step {
@@ -213,7 +289,9 @@ mod tests {
                         filters.forget_file(file);
                         out.retain(|page, _| (page >> 32) as u32 != file);
                     }
+                    Step::Resize(frames) => filters.resize(frames),
                 }
+                let most = (filters.sections.iter().map(|s| s.lock().sets.len()).sum::<usize>() * WAYS) as u64;
                 prop_assert!(filters.count.load(Ordering::Relaxed) <= most);
                 for page in (1..3u64).flat_map(|file| (0..60).map(move |no| file << 32 | no)) {
                     match out.get(&page) {
@@ -222,7 +300,8 @@ mod tests {
                     }
                 }
             }
-            let held: usize = filters.sets.iter().map(|s| s.lock().pages.iter().filter(|p| **p != NONE).count()).sum();
+            let pages = |s: &RankedMutex<Section>| s.lock().sets.iter().flat_map(|s| s.pages).filter(|p| *p != NONE).count();
+            let held: usize = filters.sections.iter().map(pages).sum();
             prop_assert_eq!(held as u64, filters.count.load(Ordering::Relaxed));
         }
     }

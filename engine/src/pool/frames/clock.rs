@@ -4,7 +4,7 @@
 //! Locks: `Rank::FreeList`, and one of rank `Leaf` for threads that wait for a frame.
 //! Called by: `evict`, `store`, and threads that wait until some page was written or evicted.
 use crate::base::sync::{Rank, RankedMutex};
-use crate::pool::frames::frame::{Frames, KEY_FREE};
+use crate::base::{planted, Mutant};
 use parking_lot::Condvar;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
@@ -14,36 +14,70 @@ const WAIT_MS: u64 = 2;
 
 pub(in crate::pool) struct Clock {
     hand: AtomicUsize,
-    free: RankedMutex<Vec<u32>>,
+    free: RankedMutex<FreeList>,
     free_count: AtomicUsize,
-    /// Frames that the cleaner keeps free.
-    pub free_target: usize,
+    free_target: AtomicUsize,
     waiting: RankedMutex<()>,
     freed: Condvar,
 }
 
+struct FreeList {
+    frames: Vec<u32>,
+    /// Frames from here on are not taken in.
+    limit: usize,
+}
+
 impl Clock {
-    /// All frames are free.
-    pub fn new(frames: &Frames) -> Clock {
-        let count = frames.len();
-        for index in 0..count as u32 {
-            frames.write(index).set_key(KEY_FREE);
-        }
+    /// The list is empty, and takes no frame yet.
+    pub fn new() -> Clock {
+        let free = FreeList {
+            frames: Vec::new(),
+            limit: 0,
+        };
         Clock {
             hand: AtomicUsize::new(0),
-            free: RankedMutex::new(Rank::FreeList, (0..count as u32).rev().collect()),
-            free_count: AtomicUsize::new(count),
-            free_target: (count / 32).clamp(1, 1024),
+            free: RankedMutex::new(Rank::FreeList, free),
+            free_count: AtomicUsize::new(0),
+            free_target: AtomicUsize::new(1),
             waiting: RankedMutex::new(Rank::Leaf, ()),
             freed: Condvar::new(),
         }
+    }
+    /// From now on the list has only frames below `limit`. Returns those that it gave up for that.
+    pub fn set_limit(&self, limit: usize) -> Vec<u32> {
+        self.free_target.store((limit / 32).clamp(1, 1024), Ordering::Relaxed);
+        let mut free = self.free.lock();
+        free.limit = limit;
+        if planted(Mutant::WithdrawnFrameStaysFree) {
+            return free
+                .frames
+                .iter()
+                .copied()
+                .filter(|index| *index as usize >= limit)
+                .collect();
+        }
+        let (kept, given_up) = free.frames.iter().partition(|index| (**index as usize) < limit);
+        free.frames = kept;
+        self.free_count.store(free.frames.len(), Ordering::Relaxed);
+        given_up
+    }
+    /// Takes frames in, all of which are below the limit, the last one first.
+    pub fn extend(&self, frames: Vec<u32>) {
+        let mut free = self.free.lock();
+        debug_assert!(frames.iter().all(|index| (*index as usize) < free.limit));
+        free.frames.extend(frames);
+        self.free_count.store(free.frames.len(), Ordering::Relaxed);
+    }
+    /// Frames that the cleaner keeps free.
+    pub fn free_target(&self) -> usize {
+        self.free_target.load(Ordering::Relaxed)
     }
     pub fn free_count(&self) -> usize {
         self.free_count.load(Ordering::Relaxed)
     }
     /// How many frames are missing from the free list.
     pub fn deficit(&self) -> usize {
-        self.free_target.saturating_sub(self.free_count())
+        self.free_target().saturating_sub(self.free_count())
     }
     /// Where the hand is: steps since the start.
     pub fn hand(&self) -> usize {
@@ -64,16 +98,22 @@ impl Clock {
             .wait_for(guard.raw(), Duration::from_millis(WAIT_MS))
             .timed_out()
     }
-    pub fn push(&self, index: u32) {
+    /// False: the frame is not below the limit, and the list has not taken it.
+    #[must_use]
+    pub fn push(&self, index: u32) -> bool {
         let mut free = self.free.lock();
-        free.push(index);
-        self.free_count.store(free.len(), Ordering::Relaxed);
+        if index as usize >= free.limit {
+            return false;
+        }
+        free.frames.push(index);
+        self.free_count.store(free.frames.len(), Ordering::Relaxed);
+        true
     }
     /// A free frame, and how many are left.
     pub fn pop(&self) -> Option<(u32, usize)> {
         let mut free = self.free.lock();
-        let index = free.pop()?;
-        self.free_count.store(free.len(), Ordering::Relaxed);
-        Some((index, free.len()))
+        let index = free.frames.pop()?;
+        self.free_count.store(free.frames.len(), Ordering::Relaxed);
+        Some((index, free.frames.len()))
     }
 }

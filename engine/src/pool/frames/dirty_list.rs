@@ -108,6 +108,21 @@ impl DirtyList {
             self.count.fetch_sub(1, Ordering::Relaxed);
         }
     }
+    /// The page of `old` moves to `new`, whose number is `index`, with its changes. Both are
+    /// X-latched, and no copy of the page is on its way to disk.
+    ///
+    /// The bound stays what it was: the page is on the list with its LSN, under one lock. If a
+    /// flusher has popped the old entry, that is stale from now on (case (a)).
+    pub fn transfer(&self, old: &Frame, new: &Frame, index: u32) {
+        let mut inner = self.inner.lock();
+        let lsn = old.oldest_lsn.load(Ordering::Acquire);
+        if lsn != 0 {
+            // The new frame first: the page is never clean.
+            new.oldest_lsn.store(lsn, Ordering::Release);
+            inner.insert(lsn, index);
+            old.oldest_lsn.store(0, Ordering::Release);
+        }
+    }
     /// Every change below the result is durable in place. `redo_lsn` gives the next LSN.
     pub fn bound(&self, frames: &Frames, redo_lsn: impl FnOnce() -> Lsn) -> Lsn {
         let mut inner = self.inner.lock();
@@ -227,16 +242,16 @@ impl Inner {
     }
     /// Stale entries are dropped for good once they may be the majority.
     fn compact(&mut self, frames: &Frames) {
-        let entries_max = 2 * frames.len() + 1024;
+        let entries_max = 2 * frames.mapped() + 1024;
         if self.logged.len() > entries_max {
             self.logged
                 .retain(|(lsn, frame)| frames.header(*frame).oldest() == *lsn);
             // The same LSN can stand twice for a frame that was written in between.
-            let mut seen = std::collections::HashSet::with_capacity(frames.len());
+            let mut seen = std::collections::HashSet::with_capacity(frames.mapped());
             self.logged.retain(|(_, frame)| seen.insert(*frame));
         }
         if self.unlogged.len() > entries_max {
-            let mut seen = std::collections::HashSet::with_capacity(frames.len());
+            let mut seen = std::collections::HashSet::with_capacity(frames.mapped());
             self.unlogged
                 .retain(|frame| frames.header(*frame).oldest() == UNLOGGED && seen.insert(*frame));
         }

@@ -2,15 +2,16 @@
 //!
 //! A page enters with a reference count of 0, which gives it one lap of the hand. Each further use
 //! adds one, up to 3; each pass of the hand takes one away. The hand evicts clean, unlatched,
-//! unpinned pages at 0. So pages read once, or touched twice by a scan, go before pages in steady
-//! use. Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
+//! unpinned pages at 0. A scan's later looks at the same page are no further uses, nor is the first
+//! use of a page that was read ahead. So pages read by one scan go before pages in steady use.
+//! Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
 //! The cleaner keeps a few frames free, so that a miss seldom has to look for one.
 //!
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
 //! own (the parent during a descent), so it waits for no latch here. Locks: the page table's shard
 //! and the free list.
 //! Called by: `take_frame`, `prefetch`, `flush`, `store`.
-use super::frame::{PageWrite, KEY_FREE, KEY_NONE};
+use super::frame::{PageWrite, KEY_FREE, KEY_NONE, KEY_WITHDRAWN};
 use super::store::FrameStore;
 use std::sync::atomic::Ordering;
 
@@ -30,12 +31,12 @@ impl FrameStore {
     /// A frame of the free list, X-latched, its key `KEY_NONE`.
     pub fn pop_free(&self) -> Option<PageWrite<'_>> {
         let (index, left) = self.clock.pop()?;
-        if left == self.clock.free_target / 2 {
+        if left == self.clock.free_target() / 2 {
             self.cleaner.wake();
         }
         // Only a reader with an outdated guess can hold this latch, and not for long.
         let frame = self.frames.write(index);
-        assert_eq!(frame.key(), KEY_FREE, "the free list holds free frames");
+        assert_eq!(frame.key(), KEY_FREE, "W1: the free list holds free frames");
         frame.set_key(KEY_NONE);
         Some(frame)
     }
@@ -43,6 +44,7 @@ impl FrameStore {
     /// on its way, and stops early once it has enough of them.
     pub fn sweep(&self, steps_max: usize, cold: &mut Vec<u32>) -> Option<PageWrite<'_>> {
         for _ in 0..steps_max {
+            // The last frames are left alone while they are withdrawn.
             let index = (self.clock.advance() % self.frames.len()) as u32;
             let frame = self.frames.header(index);
             if frame.key() == KEY_FREE || !frame.age() {
@@ -64,9 +66,13 @@ impl FrameStore {
         if self.frames.header(index).needs_disk() {
             return None;
         }
-        let page = self.frames.try_write(index)?;
-        // Again, now that the latch freezes it.
-        if page.frame().needs_disk() || page.key() == KEY_FREE {
+        self.evict_latched(self.frames.try_write(index)?)
+    }
+    /// The same for a frame that is X-latched already.
+    pub(super) fn evict_latched<'p>(&'p self, page: PageWrite<'p>) -> Option<PageWrite<'p>> {
+        let index = page.index();
+        // The latch freezes it.
+        if page.frame().needs_disk() || [KEY_FREE, KEY_WITHDRAWN].contains(&page.key()) {
             return None;
         }
         if page.key() == KEY_NONE {
@@ -88,7 +94,7 @@ impl FrameStore {
         Some(page)
     }
     /// An empty X-latched frame goes to the free list. If a thread still waits for it or writes
-    /// from it, the hand will find it later.
+    /// from it, the hand will find it later. If it is to be withdrawn, that will find it.
     pub fn give_back(&self, frame: PageWrite<'_>) {
         debug_assert_eq!(frame.key(), KEY_NONE);
         if frame.frame().pins.load(Ordering::Acquire) == 0 && !frame.frame().needs_disk() {
@@ -96,7 +102,10 @@ impl FrameStore {
             frame.set_key(KEY_FREE);
             frame.frame().set_refs(0);
             drop(frame);
-            self.clock.push(index);
+            if !self.clock.push(index) {
+                // On no list, so no other thread changes the key.
+                self.frames.write(index).set_key(KEY_NONE);
+            }
             self.clock.notify();
         }
     }
@@ -104,7 +113,7 @@ impl FrameStore {
     /// the hand met, at most `cold_max`.
     pub fn refill_free(&self, cold_max: usize) -> Vec<u32> {
         let mut cold = Vec::new();
-        let mut steps_left = self.lap().min(16 * self.clock.free_target + 1024);
+        let mut steps_left = self.lap().min(16 * self.clock.free_target() + 1024);
         while self.clock.deficit() > 0 && steps_left > 0 && cold.len() < cold_max {
             let mut met = Vec::new();
             let steps = steps_left.min(64);
@@ -153,7 +162,7 @@ impl FrameStore {
     /// Tests: evicts every clean page that no thread uses.
     #[cfg(test)]
     pub fn evict_clean(&self) {
-        for index in 0..self.frames.len() as u32 {
+        for index in 0..self.frames.mapped() as u32 {
             if let Some(frame) = self.try_evict(index) {
                 self.give_back(frame);
             }

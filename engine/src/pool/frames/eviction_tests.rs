@@ -63,6 +63,34 @@ fn pages_read_once_leave_room_for_those_read_again() {
     assert!(misses < 6800, "{misses} misses of some 15,000 reads that could be hits");
 }
 
+/// A scan looks three times at each page, which it has read ahead, and then never again. Its pages
+/// must not take the place of pages in use. When each look counted, a model of the clock had 3,384
+/// misses here; now it has 1.
+#[test]
+fn a_scan_leaves_pages_in_use_alone() {
+    let fixture = filled(256, 4000);
+    let mut state = 7u32;
+    let mut random = |below| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state % below
+    };
+    let mut misses = 0;
+    for n in 0..20_000u32 {
+        let page = random(160);
+        misses += (!fixture.pool.is_resident(id(page)) && n > 5_000) as u32;
+        fixture.pool.read(id(page)).unwrap();
+        if n % 4 == 0 {
+            let scanned = id(200 + n / 4 % 3800);
+            fixture.pool.reader().read_ahead(vec![scanned]);
+            fixture.pool.read(scanned).unwrap();
+            (0..2).for_each(|_| drop(fixture.pool.read_again(scanned)));
+        }
+    }
+    assert!(misses < 300, "{misses} misses of 15,000 reads");
+}
+
 #[test]
 fn all_frames_in_use_is_an_error_not_a_hang() {
     let fixture = filled(16, 40);

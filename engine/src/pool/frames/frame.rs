@@ -3,6 +3,9 @@
 //! A frame's header fits one cache line. So a hit touches its page table bucket, this line and the
 //! page.
 //!
+//! The pool's size changes while threads use it (`docs/decisions/2026-11-28-buffer-pool-resize.md`,
+//! W1 to W7). A header stays once it is made. The page memory of a withdrawn frame is not mapped.
+//!
 //! Which thread may change what:
 //! - page bytes, `key`, `logged`: the holder of the X latch ([`PageWrite`]). So an S latch
 //!   ([`PageRead`]) freezes them.
@@ -31,18 +34,23 @@ use crate::pool::page::{page_lsn, PAGE_SIZE};
 use parking_lot::lock_api::{RawRwLock as _, RawRwLockDowngrade as _};
 use parking_lot::RawRwLock;
 use std::marker::PhantomData;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, AtomicUsize, Ordering};
 
 /// `Frame::key` of a frame without a page that is not on the free list. The clock hand finds it.
 pub(in crate::pool) const KEY_NONE: u64 = u64::MAX;
 /// `Frame::key` of a frame on the free list.
 pub(in crate::pool) const KEY_FREE: u64 = u64::MAX - 1;
+/// `Frame::key` of a frame that was withdrawn: its memory is not mapped, or about to be unmapped.
+pub(in crate::pool) const KEY_WITHDRAWN: u64 = u64::MAX - 2;
 /// End of a chain in the page table.
 pub(in crate::pool) const NO_FRAME: u32 = u32::MAX;
 /// `Frame::oldest_lsn` of a dirty page of an unlogged file: it holds no checkpoint back.
 pub(in crate::pool) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
+/// References of a page that was read ahead and not used yet. Its first use is what it was read
+/// for. It counts as little as that of a page that was read when it was needed.
+const REFS_AHEAD: u8 = 0x80;
 const PREFETCH_LINES: usize = 8;
 
 #[repr(align(64))]
@@ -74,7 +82,7 @@ impl Frame {
     fn new() -> Frame {
         Frame {
             latch: RawRwLock::INIT,
-            key: AtomicU64::new(KEY_NONE),
+            key: AtomicU64::new(KEY_WITHDRAWN),
             oldest_lsn: AtomicU64::new(0),
             next: AtomicU32::new(NO_FRAME),
             pins: AtomicU32::new(0),
@@ -98,22 +106,31 @@ impl Frame {
         // In this order: a flusher raises `in_flight` before it clears `oldest_lsn`.
         self.oldest() != 0 || self.in_flight.load(Ordering::Acquire)
     }
+    pub fn is_logged(&self) -> bool {
+        self.logged.load(Ordering::Relaxed)
+    }
     /// One more use, for the clock. Lost updates between threads do no harm.
     pub fn touch(&self) {
         let refs = self.refs.load(Ordering::Relaxed);
-        if refs < REFS_MAX {
+        if refs == REFS_AHEAD {
+            self.refs.store(0, Ordering::Relaxed);
+        } else if refs < REFS_MAX {
             self.refs.store(refs + 1, Ordering::Relaxed);
         }
+    }
+    /// The page was read ahead.
+    pub fn set_ahead(&self) {
+        self.refs.store(REFS_AHEAD, Ordering::Relaxed);
     }
     pub fn set_refs(&self, refs: u8) {
         self.refs.store(refs, Ordering::Relaxed);
     }
     pub fn refs(&self) -> u8 {
-        self.refs.load(Ordering::Relaxed)
+        self.refs.load(Ordering::Relaxed) & !REFS_AHEAD
     }
     /// The clock hand passes. True: the page has used up its laps.
     pub fn age(&self) -> bool {
-        let refs = self.refs.load(Ordering::Relaxed);
+        let refs = self.refs();
         if refs > 0 {
             self.refs.store(refs - 1, Ordering::Relaxed);
         }
@@ -122,46 +139,113 @@ impl Frame {
 }
 
 pub(in crate::pool) struct Frames {
-    headers: Box<[Frame]>,
+    /// An array of [`Frame`], of which the first `made` are initialised.
+    headers: Region,
     memory: Region,
-    geometry: PoolGeometry,
+    /// Frames that may get a page.
+    len: AtomicUsize,
+    /// Frames that have memory, and so may have a page. More than `len` while the pool shrinks.
+    mapped: AtomicUsize,
+    /// Headers that were ever made.
+    made: AtomicUsize,
+    max: usize,
 }
 
 impl Frames {
     /// `Error::Full` if the system does not give that much memory.
     pub fn new(geometry: PoolGeometry) -> Result<Frames> {
-        let count = geometry.frames();
-        assert!(count > 0);
-        if count >= NO_FRAME as usize {
+        let max = geometry.frames_max();
+        if max >= NO_FRAME as usize {
             return Err(Error::Full(format!(
-                "a buffer pool has at most {} bytes, not {}; lower sluice_buffer_pool_size",
+                "a buffer pool has at most {} bytes, not {}; lower sluice_buffer_pool_size and sluice_buffer_pool_size_max",
                 (NO_FRAME as usize - 1) * PAGE_SIZE,
-                count * PAGE_SIZE
+                max * PAGE_SIZE
             )));
         }
-        // The pages first: a lack of memory shows before the headers are written.
-        let memory = Region::new(count * PAGE_SIZE)?;
-        let headers = (0..count).map(|_| Frame::new()).collect();
-        let geometry = geometry.with_huge_pages(memory.has_huge_pages());
-        Ok(Frames {
-            headers,
-            memory,
-            geometry,
-        })
+        let frames = Frames {
+            headers: Region::reserve(max * size_of::<Frame>())?,
+            memory: Region::reserve(max * PAGE_SIZE)?,
+            len: AtomicUsize::new(0),
+            mapped: AtomicUsize::new(0),
+            made: AtomicUsize::new(0),
+            max,
+        };
+        frames.map(geometry.frames())?;
+        frames.set_len(geometry.frames());
+        Ok(frames)
     }
     pub fn geometry(&self) -> PoolGeometry {
-        self.geometry
+        PoolGeometry::of(self.len(), self.max).with_huge_pages(self.memory.has_huge_pages())
     }
+    /// Frames that may get a page.
+    #[inline]
     pub fn len(&self) -> usize {
-        self.headers.len()
+        self.len.load(Ordering::Acquire)
     }
+    /// Frames that may have a page: those to look at when all pages are looked for.
+    pub fn mapped(&self) -> usize {
+        self.mapped.load(Ordering::Acquire)
+    }
+    /// How many frames there can be.
+    pub fn max(&self) -> usize {
+        self.max
+    }
+    /// Frames below `count` may get a page, and no others.
+    pub(super) fn set_len(&self, count: usize) {
+        assert!(count > 0 && count <= self.mapped(), "W1: a frame with a page is mapped");
+        self.len.store(count, Ordering::Release);
+    }
+    /// Gets memory for the frames below `count`. New ones have the key `KEY_WITHDRAWN`. After an
+    /// error (`Full`) nothing is changed. One thread at a time maps and unmaps.
+    pub(super) fn map(&self, count: usize) -> Result<()> {
+        assert!(count <= self.max, "a pool does not outgrow its addresses");
+        let (mapped, made) = (self.mapped(), self.made.load(Ordering::Relaxed));
+        // The pages first: a lack of memory shows before the headers are written.
+        self.memory.map(mapped * PAGE_SIZE, count * PAGE_SIZE)?;
+        if count > made {
+            let size = size_of::<Frame>();
+            if let Err(error) = self.headers.map(made * size, count * size) {
+                self.memory.unmap(mapped * PAGE_SIZE, count * PAGE_SIZE);
+                return Err(error);
+            }
+            for index in made..count {
+                // SAFETY: the header lies in the part just mapped, and in none that was made
+                // before. No thread looks at it before `made` says that it is there.
+                unsafe { self.header_at(index).write(Frame::new()) };
+            }
+            self.made.store(count, Ordering::Release);
+        }
+        self.mapped.store(count, Ordering::Release);
+        Ok(())
+    }
+    /// Gives the memory of the frames from `count` on back. All of them are withdrawn.
+    pub(super) fn unmap(&self, count: usize) {
+        let mapped = self.mapped();
+        assert!(count >= self.len(), "W1: a frame with a page is mapped");
+        debug_assert!((count..mapped).all(|index| self.header(index as u32).key() == KEY_WITHDRAWN));
+        self.mapped.store(count, Ordering::Release);
+        self.memory.unmap(count * PAGE_SIZE, mapped * PAGE_SIZE);
+    }
+    fn header_at(&self, index: usize) -> *mut Frame {
+        debug_assert!(index < self.max);
+        // SAFETY: the region of headers has room for `max` of them.
+        unsafe { self.headers.base().as_ptr().cast::<Frame>().add(index) }
+    }
+    #[inline]
     pub fn header(&self, index: u32) -> &Frame {
-        &self.headers[index as usize]
+        assert!((index as usize) < self.made.load(Ordering::Acquire));
+        // SAFETY: the header was made, stays as long as `self`, and is only shared: all of its
+        // fields are atomics.
+        unsafe { &*self.header_at(index as usize) }
     }
-    /// The page memory of one frame. Only the guards below dereference it: they hold the latch.
+    /// The address of one frame's page. Only the guards below dereference it: they hold the latch,
+    /// and the frame has a page, or is about to get one. So it is mapped (W1). A thread with an
+    /// outdated guess may hold the latch of a withdrawn frame. It finds that by the frame's key,
+    /// and reads no byte.
+    #[inline]
     fn memory(&self, index: u32) -> *mut u8 {
-        assert!((index as usize) < self.headers.len());
-        // SAFETY: the region holds `len()` pages, and `index` is one of them.
+        assert!((index as usize) < self.max);
+        // SAFETY: the region has addresses for `max` pages, and `index` is one of them.
         unsafe { self.memory.base().as_ptr().add(index as usize * PAGE_SIZE) }
     }
     /// Asks the processor for the lines of a frame's page in which a search begins. The frame's
@@ -169,11 +253,12 @@ impl Frames {
     #[inline]
     pub fn prefetch(&self, index: u32) {
         #[cfg(target_arch = "x86_64")]
-        if (index as usize) < self.headers.len() {
+        if (index as usize) < self.max {
             let page = self.memory(index);
             for line in 0..PREFETCH_LINES {
                 // SAFETY: the lines lie in the page. A prefetch reads nothing that a program could
-                // see, so a thread that writes the page meanwhile does no harm.
+                // see, and does nothing at an address that is not mapped. So a thread that writes
+                // or withdraws the page meanwhile does no harm.
                 unsafe {
                     std::arch::x86_64::_mm_prefetch::<{ std::arch::x86_64::_MM_HINT_T0 }>(page.add(line * 64).cast())
                 };
@@ -261,9 +346,9 @@ impl std::ops::Deref for PageRead<'_> {
         if let Some(joined) = &self.joined {
             return joined;
         }
-        // SAFETY: `bytes` is the frame's page memory, mapped as long as `'p`. This guard holds the
-        // S latch until drop, and bytes are written only under the X latch (`PageWrite`). So they
-        // are frozen while this slice lives.
+        // SAFETY: `bytes` is the frame's page memory, mapped as long as the frame has a page (W1).
+        // It keeps its page while this guard holds the S latch, which is until drop. Bytes are
+        // written only under the X latch (`PageWrite`). So they are frozen while this slice lives.
         unsafe { std::slice::from_raw_parts(self.bytes, PAGE_SIZE) }
     }
 }
@@ -319,9 +404,9 @@ impl<'p> PageWrite<'p> {
     }
     #[inline]
     pub fn bytes_mut(&mut self) -> &mut [u8] {
-        // SAFETY: the frame's page memory, mapped as long as `'p`. The X latch, held until drop,
-        // excludes every other guard of this frame, and `&mut self` every other slice of this
-        // guard.
+        // SAFETY: the frame's page memory, mapped until this guard's holder withdraws the frame
+        // (W1, W2). The X latch, held until drop, excludes every other guard of this frame, and
+        // `&mut self` every other slice of this guard.
         unsafe { std::slice::from_raw_parts_mut(self.bytes, PAGE_SIZE) }
     }
     /// The page was just read from its place.

@@ -1,8 +1,8 @@
 //! The geometry of the pool: the sizes from which everything that depends on the pool is built.
 //!
 //! The parts of the pool take a [`PoolGeometry`] when they are made. A layer above that sizes
-//! something by the pool registers a [`GeometryObserver`]. The geometry is fixed while the pool is
-//! open. An online resize would change the parts of the pool first, and then notify the observers.
+//! something by the pool registers a [`GeometryObserver`]. A resize changes the parts of the pool
+//! first, and then notifies the observers.
 //!
 //! Lock: one of rank `Leaf`, not held while observers run.
 //! Called by: `store` and the constructors of the parts; `buffer_pool`, which registers observers.
@@ -11,21 +11,47 @@ use crate::pool::page::PAGE_SIZE;
 use std::sync::{Arc, Weak};
 
 /// Fewer frames cannot hold the latched pages of a few splits at once.
-const FRAMES_MIN: usize = 16;
+pub(in crate::pool) const FRAMES_MIN: usize = 16;
+/// How many times its size at the start a pool can grow to, unless a setting says otherwise.
+const GROWTH: u64 = 8;
+/// Bytes that it can grow to in any case.
+const GROWTH_MIN: u64 = if cfg!(test) { 64 << 20 } else { 64 << 30 };
+/// Bytes of addresses that are reserved without a setting, at most.
+const ADDRESSES_MAX: u64 = 8 << 40;
 
 /// How much memory the pool has, and of which kind.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolGeometry {
     frames: usize,
+    frames_max: usize,
     huge_pages: bool,
 }
 
 impl PoolGeometry {
     /// The geometry of a pool of about `bytes`: whole pages, and never fewer than a few.
     pub(in crate::pool) fn for_size(bytes: u64) -> PoolGeometry {
+        let frames = (bytes as usize / PAGE_SIZE).max(FRAMES_MIN);
+        PoolGeometry::of(frames, frames)
+    }
+    pub(in crate::pool) fn of(frames: usize, frames_max: usize) -> PoolGeometry {
         PoolGeometry {
-            frames: (bytes as usize / PAGE_SIZE).max(FRAMES_MIN),
+            frames,
+            frames_max,
             huge_pages: false,
+        }
+    }
+    /// A pool that can grow to about `bytes_max`. 0: to [`GROWTH`] times its size, at least to
+    /// [`GROWTH_MIN`].
+    pub(in crate::pool) fn growing_to(self, bytes_max: u64) -> PoolGeometry {
+        let bytes_max = match bytes_max {
+            0 => (GROWTH * self.bytes())
+                .max(GROWTH_MIN)
+                .min(ADDRESSES_MAX.max(self.bytes())),
+            bytes => bytes,
+        };
+        PoolGeometry {
+            frames_max: (bytes_max as usize / PAGE_SIZE).max(self.frames),
+            ..self
         }
     }
     pub(in crate::pool) fn with_huge_pages(self, huge_pages: bool) -> PoolGeometry {
@@ -38,6 +64,10 @@ impl PoolGeometry {
     /// Bytes of these pages.
     pub fn bytes(&self) -> u64 {
         (self.frames * PAGE_SIZE) as u64
+    }
+    /// Pages that the pool can hold after it has grown.
+    pub fn frames_max(&self) -> usize {
+        self.frames_max
     }
     /// Did the kernel accept the advice to use huge pages for the frames?
     pub fn has_huge_pages(&self) -> bool {
@@ -68,7 +98,7 @@ impl GeometryObservers {
         self.notify(geometry);
     }
     /// Calls every observer that is still there.
-    fn notify(&self, geometry: &PoolGeometry) {
+    pub fn notify(&self, geometry: &PoolGeometry) {
         let observers: Vec<Arc<dyn GeometryObserver>> = {
             let mut list = self.list.lock();
             list.retain(|observer| observer.strong_count() > 0);

@@ -1,6 +1,7 @@
 //! Frames: the pages in memory, where they are found and how they leave. Knows no file and no log.
 //!
 //! Top to bottom:
+//! - `resize`, `relocate`: more frames, and fewer;
 //! - `evict`, `store`: the frames with their tables;
 //! - `page_table`, `clock`, `dirty_list`, `absence_filter`, `cleaner_signal`, side by side;
 //! - `frame`: one page's memory and latch;
@@ -17,6 +18,8 @@ pub(in crate::pool) mod frame;
 pub(in crate::pool) mod geometry;
 mod memory;
 mod page_table;
+mod relocate;
+pub(in crate::pool) mod resize;
 pub(in crate::pool) mod store;
 #[cfg(test)]
 mod absence_filter_tests;

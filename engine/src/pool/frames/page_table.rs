@@ -5,42 +5,103 @@
 //! again under the shard's mutex, where the answer is exact. Insert and remove run under that
 //! mutex, by the X-latch holder of the frame.
 //!
-//! Lock: `Rank::PageTable`, one of many, held for a few instructions.
-//! Called by: `store`, `evict`.
+//! The number of buckets follows the size of the pool. There is an array of buckets for each power
+//! of two, made when it is needed first. A resize moves the shards to another array one by one,
+//! each under its mutex. Meanwhile a lookup without the mutex may miss a page.
+//!
+//! Lock: `Rank::PageTable`, one of many, held for a few instructions, or for the move of its shard.
+//! Called by: `store`, `evict`, `relocate`, `resize`.
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::pool::frames::frame::{Frame, Frames, NO_FRAME};
 use crate::pool::frames::geometry::PoolGeometry;
-use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU8, Ordering};
+use std::sync::OnceLock;
 
-const SHARDS: usize = 256;
+const SHARD_BITS: u32 = 8;
+const SHARDS: usize = 1 << SHARD_BITS;
+/// As many buckets as there can be frames.
+const BITS_MAX: u32 = 32;
 /// A lock-free walk longer than this has strayed, or the bucket is unusually full. The exact answer
 /// comes from under the mutex.
 const WALK_MAX: usize = 16;
 
+/// Multiplying by 2^64 / golden ratio spreads neighbouring page numbers evenly.
+fn hash_of(key: u64) -> u64 {
+    key.wrapping_mul(0x9e37_79b9_7f4a_7c15)
+}
+fn shard_of(hash: u64) -> usize {
+    (hash >> (64 - SHARD_BITS)) as usize
+}
+fn bucket_of(hash: u64, bits: u32) -> usize {
+    (hash >> (64 - bits)) as usize
+}
+/// The buckets of one shard are neighbours.
+fn buckets_of(shard: usize, bits: u32) -> std::ops::Range<usize> {
+    let count = 1usize << (bits - SHARD_BITS);
+    shard * count..(shard + 1) * count
+}
+/// At most one page per bucket on average.
+fn bits_for(frames: usize) -> u32 {
+    frames.next_power_of_two().max(SHARDS).trailing_zeros()
+}
+
 pub(in crate::pool) struct PageTable {
-    heads: Box<[AtomicU32]>,
-    shift: u32,
+    /// By the logarithm of the number of buckets.
+    heads: Box<[OnceLock<Box<[AtomicU32]>>]>,
+    /// By shard: which of these arrays holds its buckets.
+    bits: Box<[AtomicU8]>,
     shards: Box<[RankedMutex<()>]>,
 }
 
 impl PageTable {
     pub fn new(geometry: &PoolGeometry) -> PageTable {
-        // At most one page per bucket on average.
-        let buckets = geometry.frames().next_power_of_two().max(SHARDS);
-        PageTable {
-            heads: (0..buckets).map(|_| AtomicU32::new(NO_FRAME)).collect(),
-            shift: 64 - buckets.trailing_zeros(),
+        let bits = bits_for(geometry.frames());
+        let table = PageTable {
+            heads: (0..=BITS_MAX).map(|_| OnceLock::new()).collect(),
+            bits: (0..SHARDS).map(|_| AtomicU8::new(bits as u8)).collect(),
             shards: (0..SHARDS).map(|_| RankedMutex::new(Rank::PageTable, ())).collect(),
-        }
+        };
+        table.make_heads(bits);
+        table
     }
-    /// Multiplying by 2^64 / golden ratio spreads neighbouring page numbers evenly.
-    fn bucket(&self, key: u64) -> usize {
-        (key.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> self.shift) as usize
+    fn make_heads(&self, bits: u32) -> &[AtomicU32] {
+        self.heads[bits as usize].get_or_init(|| (0..1usize << bits).map(|_| AtomicU32::new(NO_FRAME)).collect())
+    }
+    /// The head of the page's bucket. Without the shard's mutex it may be outdated.
+    #[inline]
+    fn head(&self, hash: u64) -> &AtomicU32 {
+        let bits = self.bits[shard_of(hash)].load(Ordering::Acquire) as u32;
+        let heads = self.heads[bits as usize].get();
+        &heads.expect("an array is made before a shard uses it")[bucket_of(hash, bits)]
+    }
+    /// Gives the table as many buckets as `count` frames need. One thread at a time.
+    pub fn resize(&self, frames: &Frames, count: usize) {
+        let bits = bits_for(count);
+        let to = self.make_heads(bits);
+        for (shard, mutex) in self.shards.iter().enumerate() {
+            let _guard = mutex.lock();
+            let old = self.bits[shard].load(Ordering::Relaxed) as u32;
+            if old == bits {
+                continue;
+            }
+            for head in &self.make_heads(old)[buckets_of(shard, old)] {
+                let mut at = head.swap(NO_FRAME, Ordering::AcqRel);
+                while at != NO_FRAME {
+                    let frame = frames.header(at);
+                    let next = frame.next.load(Ordering::Relaxed);
+                    let head = &to[bucket_of(hash_of(frame.key()), bits)];
+                    frame.next.store(head.load(Ordering::Relaxed), Ordering::Release);
+                    head.store(at, Ordering::Release);
+                    at = next;
+                }
+            }
+            self.bits[shard].store(bits as u8, Ordering::Release);
+        }
     }
     /// The frame that seems to hold the page: a guess, without a lock.
     #[inline]
     pub fn guess(&self, frames: &Frames, key: u64) -> Option<u32> {
-        let mut at = self.heads[self.bucket(key)].load(Ordering::Acquire);
+        let mut at = self.head(hash_of(key)).load(Ordering::Acquire);
         frames.prefetch(at);
         for _ in 0..WALK_MAX {
             if at == NO_FRAME {
@@ -56,10 +117,10 @@ impl PageTable {
     }
     /// The exact view of the bucket of `key`.
     pub fn lock<'t>(&'t self, frames: &'t Frames, key: u64) -> Shard<'t> {
-        let bucket = self.bucket(key);
+        let hash = hash_of(key);
         Shard {
-            _guard: self.shards[bucket % SHARDS].lock(),
-            head: &self.heads[bucket],
+            _guard: self.shards[shard_of(hash)].lock(),
+            head: self.head(hash),
             frames,
             key,
         }

@@ -12,11 +12,11 @@ use super::absence_filter::AbsenceFilters;
 use super::cleaner_signal::CleanerSignal;
 use super::clock::Clock;
 use super::dirty_list::DirtyList;
-use super::frame::{key_id, Frames, PageRead, PageWrite, KEY_NONE, UNLOGGED};
+use super::frame::{key_id, Frames, PageRead, PageWrite, KEY_NONE, KEY_WITHDRAWN, UNLOGGED};
 use super::geometry::PoolGeometry;
 use super::page_table::PageTable;
 use crate::base::{Counters, FileId, Lsn, PageId, Poison, Result};
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 /// Where a page is.
@@ -30,6 +30,17 @@ pub enum Presence {
     Dirty,
 }
 
+/// How much the pages in the pool are used.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+pub struct PoolHeat {
+    /// Pages in the pool.
+    pub pages: u64,
+    /// Of these, how many the clock hand would evict when it passes next, or write first.
+    pub cold: u64,
+    /// Of these, how many have a copy on its way to disk.
+    pub in_flight: u64,
+}
+
 pub(in crate::pool) struct FrameStore {
     pub frames: Frames,
     pub table: PageTable,
@@ -37,6 +48,8 @@ pub(in crate::pool) struct FrameStore {
     pub dirty: DirtyList,
     pub absence_filters: AbsenceFilters,
     pub cleaner: CleanerSignal,
+    /// Pages that moved to another frame so far (W6).
+    pub(super) moved: AtomicU64,
     pub(super) counters: Arc<Counters>,
     /// The redo log's: a log that cannot be written ends the pool's work, too (I6).
     pub poison: Arc<Poison>,
@@ -46,16 +59,24 @@ impl FrameStore {
     /// `Error::Full` if there is not that much memory.
     pub fn new(geometry: PoolGeometry, counters: Arc<Counters>, poison: Arc<Poison>) -> Result<FrameStore> {
         let frames = Frames::new(geometry)?;
-        Ok(FrameStore {
+        let store = FrameStore {
             table: PageTable::new(&geometry),
-            clock: Clock::new(&frames),
+            clock: Clock::new(),
+            moved: AtomicU64::new(0),
             dirty: DirtyList::new(),
             absence_filters: AbsenceFilters::new(&geometry),
             cleaner: CleanerSignal::new(),
             counters,
             poison,
             frames,
-        })
+        };
+        store.free_new(0);
+        Ok(store)
+    }
+    /// Pages that moved to another frame so far. A walk over all frames that may not miss a page
+    /// compares it before and after (W6).
+    pub fn moves(&self) -> u64 {
+        self.moved.load(Ordering::SeqCst)
     }
     pub fn is_resident(&self, id: PageId) -> bool {
         let key = id.as_u64();
@@ -72,21 +93,24 @@ impl FrameStore {
     /// The S-latched page, if it is found without waiting.
     #[inline]
     pub fn try_read_hit(&self, key: u64) -> Option<PageRead<'_>> {
-        let index = self.table.guess(&self.frames, key)?;
-        let page = self.frames.try_read(index)?;
-        if page.frame().key() != key {
-            return None;
-        }
+        let page = self.try_read_again(key)?;
         page.frame().touch();
         Some(page)
+    }
+    /// The same. It is no new use of the page.
+    #[inline]
+    pub fn try_read_again(&self, key: u64) -> Option<PageRead<'_>> {
+        let index = self.table.guess(&self.frames, key)?;
+        let page = self.frames.try_read(index)?;
+        (page.frame().key() == key).then_some(page)
     }
     /// The S-latched page, if it is resident. Waits for the latch.
     pub fn wait_resident(&self, key: u64) -> Option<PageRead<'_>> {
         loop {
             let pin = self.table.lock(&self.frames, key).pin()?;
             let page = self.frames.read(pin.index);
-            // No other page takes a pinned frame, but a failed read or a dropped file may have
-            // emptied it.
+            // No other page takes a pinned frame. But a failed read or a dropped file may have
+            // emptied it, or its page has moved (W7).
             if page.frame().key() == key {
                 page.frame().touch();
                 return Some(page);
@@ -121,6 +145,10 @@ impl FrameStore {
         let key = id.as_u64();
         debug_assert_eq!(page.key(), KEY_NONE);
         debug_assert!(!page.frame().needs_disk(), "an empty frame has nothing to write");
+        debug_assert!(
+            (page.index() as usize) < self.frames.mapped(),
+            "W1: a frame with a page is mapped"
+        );
         let shard = self.table.lock(&self.frames, key);
         if shard.find().is_some() {
             drop(shard);
@@ -151,15 +179,18 @@ impl FrameStore {
     /// no latch.
     pub fn forget(&self, id: PageId) {
         let key = id.as_u64();
-        let shard = self.table.lock(&self.frames, key);
-        self.absence_filters.forget(key);
-        let pin = shard.pin();
-        drop(shard);
-        let Some(pin) = pin else { return };
-        let page = self.frames.write(pin.index);
-        if page.key() != key {
-            return;
-        }
+        let (pin, page) = loop {
+            let shard = self.table.lock(&self.frames, key);
+            self.absence_filters.forget(key);
+            let pin = shard.pin();
+            drop(shard);
+            let Some(pin) = pin else { return };
+            let page = self.frames.write(pin.index);
+            if page.key() == key {
+                break (pin, page);
+            }
+            // It has moved, or left (W7).
+        };
         while page.frame().in_flight.load(Ordering::Acquire) && !self.poison.is_set() {
             // Its flusher waits for no latch.
             self.clock.wait();
@@ -176,7 +207,17 @@ impl FrameStore {
     /// Forgets all pages of a file without writing them. No thread but a reader ahead pins or
     /// latches one, and no thread asks for one any more.
     pub fn discard_file(&self, file: FileId) {
-        for index in 0..self.frames.len() as u32 {
+        loop {
+            let moves = self.moves();
+            self.discard_pages_of(file);
+            if self.moves() == moves {
+                break;
+            }
+        }
+        self.absence_filters.forget_file(file);
+    }
+    fn discard_pages_of(&self, file: FileId) {
+        for index in 0..self.frames.mapped() as u32 {
             if key_id(self.frames.header(index).key()).file != file {
                 continue;
             }
@@ -187,7 +228,25 @@ impl FrameStore {
                 self.discard(page);
             }
         }
-        self.absence_filters.forget_file(file);
+    }
+    /// The pages of logged files that are in the pool, each with its references. A guess, without a
+    /// latch.
+    pub fn list_pages(&self) -> Vec<(PageId, u8)> {
+        let headers = (0..self.frames.mapped() as u32).map(|index| self.frames.header(index));
+        let with_page = headers.filter(|frame| frame.key() < KEY_WITHDRAWN && frame.is_logged());
+        with_page.map(|frame| (key_id(frame.key()), frame.refs())).collect()
+    }
+    pub fn heat(&self) -> PoolHeat {
+        let mut heat = PoolHeat::default();
+        for index in 0..self.frames.mapped() as u32 {
+            let frame = self.frames.header(index);
+            if frame.key() < KEY_WITHDRAWN {
+                heat.pages += 1;
+                heat.cold += (frame.refs() == 0) as u64;
+                heat.in_flight += frame.in_flight.load(Ordering::Relaxed) as u64;
+            }
+        }
+        heat
     }
     /// The frames enter the dirty list with `lsn()`, read under its lock, as the lower bound of
     /// their change.

@@ -78,6 +78,14 @@ impl Reader {
             _ => self.read_slow(id),
         }
     }
+    /// The same for a page that the caller has used a moment ago: no new use of it. Only if it is
+    /// resident.
+    #[inline]
+    pub fn read_again(&self, id: PageId) -> Option<PageRead<'_>> {
+        self.requests.inc();
+        let page = self.store().try_read_again(id.as_u64());
+        page.or_else(|| self.store().wait_resident(id.as_u64()))
+    }
     /// The same, only if the page is resident (no I/O).
     pub fn read_resident(&self, id: PageId) -> Option<PageRead<'_>> {
         self.requests.inc();

@@ -146,7 +146,7 @@ impl Reader {
             let Ok(file) = self.files().get(id.file) else { continue };
             let Some(frame) = store.take_clean_frame() else { break };
             if let Some(page) = store.publish(frame, id, file.logged) {
-                page.frame().set_refs(0);
+                page.frame().set_ahead();
                 loading.push(Loading {
                     store,
                     id,

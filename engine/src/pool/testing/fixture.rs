@@ -25,6 +25,7 @@ pub(crate) fn redo_config() -> RedoConfig {
 fn pool_config(frames: usize, read_io_threads: u32) -> PoolConfig {
     PoolConfig {
         size: (frames * PAGE_SIZE) as u64,
+        size_max: 0,
         doublewrite: true,
         io_capacity: 1000,
         io_capacity_max: 2000,

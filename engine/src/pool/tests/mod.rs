@@ -3,4 +3,5 @@ mod bench;
 mod crash;
 mod panics;
 mod real_disk;
+mod resize;
 mod stress;

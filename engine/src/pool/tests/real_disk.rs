@@ -21,6 +21,7 @@ fn open(disk: Arc<RealDisk>, frames: usize) -> Arc<Pool> {
     let redo = Redo::create(disk.clone(), config, counters.clone()).unwrap();
     let config = PoolConfig {
         size: (frames * PAGE_SIZE) as u64,
+        size_max: 0,
         doublewrite: true,
         io_capacity: 1000,
         io_capacity_max: 2000,

@@ -8,16 +8,16 @@ use crate::redo::FlushMode;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Mutex;
 
-const PAGES: u32 = 1000;
-const AT: usize = 64;
+pub(super) const PAGES: u32 = 1000;
+pub(super) const AT: usize = 64;
 
 fn id(no: u32) -> PageId {
     PageId::new(FILE, no)
 }
 
-struct Rng(u64);
+pub(super) struct Rng(pub u64);
 impl Rng {
-    fn below(&mut self, n: u64) -> u64 {
+    pub fn below(&mut self, n: u64) -> u64 {
         self.0 = self
             .0
             .wrapping_mul(6364136223846793005)
@@ -27,10 +27,10 @@ impl Rng {
 }
 
 /// For each page: (end LSN, value) of its increments, as far as their threads have reported them.
-type History = Vec<Mutex<Vec<(Lsn, u64)>>>;
+pub(super) type History = Vec<Mutex<Vec<(Lsn, u64)>>>;
 
 /// Increments two pages in one Mtr, latched in page order.
-fn increment(pool: &Pool, rng: &mut Rng, history: &History) -> Lsn {
+pub(super) fn increment(pool: &Pool, rng: &mut Rng, history: &History) -> Lsn {
     let a = rng.below(PAGES as u64) as u32;
     let b = rng.below(PAGES as u64) as u32;
     let mut mtr = pool.begin();
@@ -49,7 +49,7 @@ fn increment(pool: &Pool, rng: &mut Rng, history: &History) -> Lsn {
 }
 
 /// Every change below the bound is in the data file.
-fn check_bound(fixture: &PoolFixture, history: &History) {
+pub(super) fn check_bound(fixture: &PoolFixture, history: &History) {
     let bound = fixture.pool.checkpoint_lsn();
     let on_disk = fixture.disk.bytes("00000010.slu").unwrap();
     for (no, changes) in history.iter().enumerate() {
@@ -68,7 +68,7 @@ fn check_bound(fixture: &PoolFixture, history: &History) {
     }
 }
 
-fn start(frames: usize) -> PoolFixture {
+pub(super) fn start(frames: usize) -> PoolFixture {
     let fixture = PoolFixture::create(11, frames);
     fixture.add_file(FILE, PAGES, true);
     for no in 0..PAGES {

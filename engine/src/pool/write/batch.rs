@@ -97,8 +97,6 @@ pub(in crate::pool) struct BatchWriter {
     slots: Slots,
     doublewrite: RankedMutex<Option<Arc<Doublewrite>>>,
     doublewrite_on: AtomicBool,
-    /// Pages of one batch, at most.
-    pub batch_max: usize,
     /// Files with pages written while the log was off.
     unsynced: RankedMutex<BTreeSet<FileId>>,
     unopened_news: RankedMutex<UnopenedNews>,
@@ -118,8 +116,6 @@ impl BatchWriter {
             slots: Slots::new(),
             doublewrite: RankedMutex::new(Rank::Files, None),
             doublewrite_on: AtomicBool::new(false),
-            // A small pool is not put in flight as a whole.
-            batch_max: (geometry.frames() / 4).clamp(1, PAGES_PER_SLOT),
             unsynced: RankedMutex::new(Rank::Leaf, BTreeSet::new()),
             unopened_news: RankedMutex::new(Rank::Leaf, UnopenedNews::default()),
             store,
@@ -128,6 +124,10 @@ impl BatchWriter {
             redo,
             counters,
         }
+    }
+    /// Pages of one batch, at most. A small pool is not put in flight as a whole.
+    pub fn batch_max(&self) -> usize {
+        (self.store.frames.len() / 4).clamp(1, PAGES_PER_SLOT)
     }
     /// I6: refuses all further work. The first reason is kept.
     pub fn poison(&self, why: &str) {

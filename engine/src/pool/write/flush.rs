@@ -45,7 +45,7 @@ impl Flusher {
     pub fn step(&self, pages_max: usize) -> Result<usize> {
         self.writer.check_alive()?;
         let store = &self.writer.store;
-        let batch_max = self.writer.batch_max;
+        let batch_max = self.writer.batch_max();
         let mut written = 0;
         let cold = store.refill_free(batch_max);
         if !cold.is_empty() {
@@ -73,14 +73,14 @@ impl Flusher {
     pub fn flush_all(&self) -> Result<()> {
         let store = &self.writer.store;
         let target = self.writer.redo.lsn();
-        let mut unlogged_left = store.frames.len();
+        let mut unlogged_left = store.frames.mapped();
         let mut quarantined = Quarantined::new(store);
         let mut since_quarantine = 0;
         loop {
             self.writer.check_alive()?;
             let before = quarantined.len();
             let oldest = Oldest {
-                pages_max: self.writer.batch_max,
+                pages_max: self.writer.batch_max(),
                 below: target,
                 unlogged: unlogged_left > 0,
             };
@@ -111,9 +111,10 @@ impl Flusher {
         let target = self.writer.redo.lsn();
         loop {
             self.writer.check_alive()?;
+            let moves = self.writer.store.moves();
             let mut in_flight = false;
             let mut dirty = Vec::new();
-            for index in 0..frames.len() as u32 {
+            for index in 0..frames.mapped() as u32 {
                 let frame = frames.header(index);
                 let oldest = frame.oldest();
                 if key_id(frame.key()).file != file {
@@ -126,7 +127,10 @@ impl Flusher {
                 }
             }
             if dirty.is_empty() && !in_flight {
-                break;
+                if self.writer.store.moves() == moves {
+                    break;
+                }
+                continue;
             }
             self.write_or_wait(&dirty)?;
         }
@@ -136,7 +140,7 @@ impl Flusher {
     /// Writes `dirty` frames in batches. If it could write none, waits a little for other threads.
     fn write_or_wait(&self, dirty: &[u32]) -> Result<()> {
         let mut written = 0;
-        for batch in dirty.chunks(self.writer.batch_max) {
+        for batch in dirty.chunks(self.writer.batch_max()) {
             written += self.writer.write_wanted(batch)?;
         }
         if written == 0 {
@@ -176,10 +180,16 @@ impl Flusher {
     pub fn open_changed_files(&self) -> Result<()> {
         let frames = &self.writer.store.frames;
         let mut files = self.writer.unsynced_files();
-        for index in 0..frames.len() as u32 {
-            let frame = frames.header(index);
-            if frame.oldest() != 0 {
-                files.insert(key_id(frame.key()).file);
+        loop {
+            let moves = self.writer.store.moves();
+            for index in 0..frames.mapped() as u32 {
+                let frame = frames.header(index);
+                if frame.oldest() != 0 {
+                    files.insert(key_id(frame.key()).file);
+                }
+            }
+            if self.writer.store.moves() == moves {
+                break;
             }
         }
         let files: BTreeSet<FileId> = files;

@@ -97,7 +97,7 @@ fn many_unopened() -> (PoolFixture, Lsn) {
     fixture.add_file(OTHER.file, 8, true);
     let lsn = fixture.pool.redo().lsn();
     let count = 6;
-    assert!(fixture.pool.writer().batch_max < count as usize);
+    assert!(fixture.pool.writer().batch_max() < count as usize);
     for no in 1..=count {
         change(&fixture, PageId::new(LOGGED.file, no), 1);
     }
@@ -207,7 +207,7 @@ fn all_is_written_with_few_descriptors() {
     for n in 0..8 {
         change(&fixture, PageId::new(FILE + n, 1), 1);
     }
-    assert!(fixture.pool.writer().batch_max >= 8);
+    assert!(fixture.pool.writer().batch_max() >= 8);
     let redo = fixture.pool.redo();
     redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
     fixture.disk.set_handles(Some(fixture.disk.handles() + 2));

@@ -2,6 +2,8 @@
 //!
 //! Top to bottom:
 //! - `truncate`: cuts off the end of a file;
+//! - `resize`: one change of the pool's size at a time;
+//! - `shrink`: more frames, and fewer;
 //! - `flush`: which pages are written, and when;
 //! - `pace`: how many;
 //! - `batch`: one batch on its way to disk;
@@ -18,6 +20,8 @@ pub(in crate::pool) mod doublewrite;
 pub(in crate::pool) mod flush;
 pub(in crate::pool) mod loads;
 pub(in crate::pool) mod pace;
+pub(in crate::pool) mod resize;
+pub(in crate::pool) mod shrink;
 mod slots;
 mod truncate;
 pub(in crate::pool) mod unopened;

@@ -7,8 +7,11 @@
 //! another page's, and a page without an entry is not checked. So a run detects most lost writes of
 //! its own. Of the run before it knows the pages whose copies are still in the doublewrite file.
 //!
-//! Lock: one of rank `Leaf`.
-//! Called by: `batch`, `direct` and recovery (note), `fetch` and `prefetch` (check).
+//! The number of entries follows the size of the pool: a resize makes one section after the other
+//! anew, each under its mutex.
+//!
+//! Lock: one of rank `Leaf`, for each section.
+//! Called by: `batch`, `direct` and recovery (note), `fetch` and `prefetch` (check), `shrink`.
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::io::File;
@@ -20,25 +23,64 @@ use crate::pool::page::page_lsn;
 /// simulation can ask that every lost write be detected.
 const ENTRIES_PER_FRAME: usize = if cfg!(feature = "tiny-pages") { 256 } else { 4 };
 
+/// Sections of entries, each under its mutex.
+const SECTIONS: usize = 64;
+/// The simulation's pools forget nothing when they shrink.
+const SHRINKS: bool = !cfg!(feature = "tiny-pages");
+
 pub(in crate::pool) struct WrittenVersions {
-    /// (page, LSN of its last write); LSN 0 = none.
-    entries: RankedMutex<Vec<(u64, Lsn)>>,
+    sections: Box<[RankedMutex<Section>]>,
+}
+
+/// (page, LSN of its last write); LSN 0 = none.
+struct Section(Vec<(u64, Lsn)>);
+
+impl Section {
+    /// The page's place.
+    fn entry(&mut self, key: u64) -> &mut (u64, Lsn) {
+        let at = place(key) / SECTIONS & (self.0.len() - 1);
+        &mut self.0[at]
+    }
+}
+
+fn entries_for(frames: usize) -> usize {
+    (frames * ENTRIES_PER_FRAME).next_power_of_two().div_ceil(SECTIONS)
 }
 
 impl WrittenVersions {
     pub fn new(geometry: &PoolGeometry) -> WrittenVersions {
-        let count = (geometry.frames() * ENTRIES_PER_FRAME).next_power_of_two();
+        let section = || Section(vec![(0, 0); entries_for(geometry.frames())]);
         WrittenVersions {
-            entries: RankedMutex::new(Rank::Leaf, vec![(0, 0); count]),
+            sections: (0..SECTIONS).map(|_| RankedMutex::new(Rank::Leaf, section())).collect(),
         }
+    }
+    /// The pool has so many frames now.
+    pub fn resize(&self, frames: usize) {
+        let count = entries_for(frames);
+        for section in &self.sections {
+            let new = vec![(0, 0); count];
+            let mut section = section.lock();
+            if section.0.len() == count || (section.0.len() > count && !SHRINKS) {
+                continue;
+            }
+            let old = std::mem::replace(&mut section.0, new);
+            for (key, lsn) in old.into_iter().filter(|(_, lsn)| *lsn != 0) {
+                let entry = section.entry(key);
+                if entry.1 < lsn {
+                    *entry = (key, lsn);
+                }
+            }
+        }
+    }
+    fn section(&self, key: u64) -> &RankedMutex<Section> {
+        &self.sections[place(key) % SECTIONS]
     }
     /// These versions are durable in place.
     pub fn note(&self, pages: impl Iterator<Item = (PageId, Lsn)>) {
-        let mut entries = self.entries.lock();
-        let mask = entries.len() - 1;
         for (id, lsn) in pages {
             let key = id.as_u64();
-            let entry = &mut entries[place(key) & mask];
+            let mut section = self.section(key).lock();
+            let entry = section.entry(key);
             if entry.0 != key || entry.1 < lsn {
                 *entry = (key, lsn);
             }
@@ -47,9 +89,7 @@ impl WrittenVersions {
     /// Refuses a page that is older than its last write. `file` gives the name in the error.
     pub fn check(&self, bytes: &[u8], id: PageId, file: &dyn File) -> Result<()> {
         let key = id.as_u64();
-        let entries = self.entries.lock();
-        let entry = entries[place(key) & (entries.len() - 1)];
-        drop(entries);
+        let entry = *self.section(key).lock().entry(key);
         let found = page_lsn(bytes);
         if entry.0 != key || found >= entry.1 {
             return Ok(());

@@ -36,6 +36,7 @@ mod mutants;
 mod online;
 mod online_workloads;
 mod op;
+mod pool_sizes;
 mod run;
 mod schedule;
 mod schedules;

@@ -155,6 +155,14 @@ pub enum Op {
     Analyze {
         table: u64,
     },
+    /// The buffer pool gets its frames of the start, and so many more.
+    ResizePool {
+        more: u64,
+    },
+    /// The list of the buffer pool's pages is written, or its pages are read.
+    PageList {
+        load: bool,
+    },
     /// As the page cleaner does, at its own pace.
     Clean,
     /// Writes this many pages; an odd number: then all clean ones leave the pool.

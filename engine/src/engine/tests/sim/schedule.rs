@@ -383,7 +383,15 @@ impl Author {
                 let table = self.n(4);
                 Op::Analyze { table }
             }
-            28..=31 => Op::Clean,
+            28..=29 => Op::Clean,
+            30 => {
+                let more = self.n(120);
+                Op::ResizePool { more }
+            }
+            31 => {
+                let load = self.random.chance(70);
+                Op::PageList { load }
+            }
             32..=39 => {
                 let leaves = 1 + self.n(6);
                 let partition = self.random.chance(30);

@@ -1,6 +1,7 @@
 //! A crash at every change of the disk, in small workloads. To add one, add it to [`WORKLOADS`].
 use super::online_workloads::{ONLINE_INDEX, ONLINE_REBUILD};
 use super::op::Op;
+use super::pool_sizes::POOL_SIZES;
 use super::redistribution::{large, LARGE};
 #[cfg(feature = "tiny-pages")]
 use super::run::run_watched;
@@ -113,6 +114,7 @@ pub const WORKLOADS: &[Workload] = &[
     ("rebuild beside writers", ONLINE_REBUILD),
     ("redo off", REDO_OFF),
     ("the log grows and shrinks", RESIZES),
+    ("the pool grows and shrinks", POOL_SIZES),
     ("rollback", ROLLBACK),
     ("overflow rows", OVERFLOW_ROWS),
     ("group commit", GROUP_COMMIT),

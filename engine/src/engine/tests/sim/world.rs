@@ -16,7 +16,7 @@ use crate::base::Result;
 use crate::change;
 use crate::engine::steps::{self, Checkpointer, LoserRollback};
 use crate::engine::tests::fixture::{Random, Row};
-use crate::engine::{Close, Engine};
+use crate::engine::{Close, Engine, PoolControl};
 use crate::io::sim::{Damage, SimDisk};
 use crate::table::Store;
 use std::sync::Arc;
@@ -310,6 +310,12 @@ impl World {
             Op::Purge { records } => store.purger().purge_step(records as usize).map(|_| ()),
             Op::Shrink => steps::truncate_undo(&store).map(|_| ()),
             Op::Clean => steps::clean(&store),
+            Op::ResizePool { more } => {
+                let bytes = (self.setup.frames + more) * crate::pool::PAGE_SIZE as u64;
+                self.engine().set("buffer_pool_size", bytes)
+            }
+            Op::PageList { load: false } => PoolControl(self.engine()).dump("buffer_pool", 100, false),
+            Op::PageList { load: true } => PoolControl(self.engine()).load("buffer_pool"),
             Op::Merge { leaves, partition } => return self.merge_some(leaves as usize, partition),
             Op::Analyze { table } => return self.analyze(table, &store),
             Op::CloseIdle => {

@@ -1,0 +1,182 @@
+//! The page list of the buffer pool: dumps and loads on request, and their status in words.
+//!
+//! A dump is done by the thread that asks. A load is done by a worker in bounded steps (I7). While
+//! other threads miss pages, it reads no more than `io_capacity_max` pages a second. A list that
+//! cannot be used is ignored, with a warning that names it.
+//!
+//! Lock: one of rank `Leaf`, not held while the disk is used.
+//! Called by: `pool_control`, `workers`.
+use super::config::{Level, LogSink};
+use crate::base::sync::{Rank, RankedMutex};
+use crate::base::{Error, Result};
+use crate::io::local_time;
+use crate::pool::page_list::{dump::dump, load::PageListLoad};
+use crate::pool::Pool;
+use crate::table::Store;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Dumps and loads of one engine.
+pub(super) struct PageLists {
+    state: RankedMutex<State>,
+    abort: AtomicBool,
+}
+
+struct State {
+    dump_status: String,
+    load_status: String,
+    /// The list that the worker is to load next.
+    wanted: Option<String>,
+    /// A load goes on, or did not end: the pool does not hold what the list names.
+    is_incomplete: bool,
+}
+
+/// How a load ended.
+enum LoadEnd {
+    Done,
+    Full,
+    Aborted,
+    Stopped,
+}
+
+impl PageLists {
+    pub fn new() -> PageLists {
+        let state = State {
+            dump_status: "Dumping of buffer pool not started".into(),
+            load_status: "Loading of buffer pool not started".into(),
+            wanted: None,
+            is_incomplete: false,
+        };
+        PageLists {
+            state: RankedMutex::new(Rank::Leaf, state),
+            abort: AtomicBool::new(false),
+        }
+    }
+    /// Writes the list of the `percent` hottest pages of the pool to the file `name`.
+    pub fn dump(&self, pool: &Pool, log: &LogSink, name: &str, percent: u32) -> Result<()> {
+        pool.check_alive()?;
+        let done = check_name(name).and_then(|()| dump(pool, name, percent));
+        let now = local_time(pool.disk().wall_s());
+        self.state.lock().dump_status = match &done {
+            Ok(_) => format!("Buffer pool(s) dump completed at {now}"),
+            Err(why) => format!("Buffer pool(s) dump failed at {now}: {why}"),
+        };
+        match &done {
+            Ok(pages) => log(Level::Info, &format!("buffer pool: {pages} pages are listed in {name}")),
+            Err(why) => log(
+                Level::Warning,
+                &format!("the page list of the buffer pool could not be written to {name}: {why}"),
+            ),
+        }
+        done.map(drop)
+    }
+    /// Does the pool not hold what the list names, because its load has not ended?
+    pub fn is_incomplete(&self) -> bool {
+        self.state.lock().is_incomplete
+    }
+    /// The worker loads the list next.
+    pub fn request(&self, name: &str) -> Result<()> {
+        check_name(name)?;
+        self.abort.store(false, Ordering::Release);
+        let mut state = self.state.lock();
+        state.is_incomplete = true;
+        state.wanted = Some(name.into());
+        state.load_status = "Loading of buffer pool begins".into();
+        Ok(())
+    }
+    /// Ends the load that goes on, if there is one.
+    pub fn abort(&self) {
+        self.abort.store(true, Ordering::Release);
+    }
+    /// What is going on, or was done last: a dump, and a load.
+    pub fn status_texts(&self) -> (String, String) {
+        let state = self.state.lock();
+        (state.dump_status.clone(), state.load_status.clone())
+    }
+    pub fn take_wanted(&self) -> Option<String> {
+        self.state.lock().wanted.take()
+    }
+    fn set_load_status(&self, status: String) {
+        self.state.lock().load_status = status;
+    }
+    /// Loads the list. `pause` is called between steps with the milliseconds that are due, and
+    /// says whether to go on.
+    pub fn load(&self, store: &Store, log: &LogSink, name: &str, pause: &dyn Fn(u64) -> bool) -> Result<()> {
+        let pool = &store.pool;
+        let mut load = match PageListLoad::begin(pool, name) {
+            Ok(load) => load,
+            Err(error @ Error::Poisoned(_)) => return Err(error),
+            Err(error) => {
+                let text = format!(
+                    "the page list of the buffer pool is not used: {error}; the pool fills as pages are needed"
+                );
+                self.end_load(&format!("Buffer pool(s) load failed: {error}"));
+                log(Level::Warning, &text);
+                return Ok(());
+            }
+        };
+        let began_us = pool.disk().now_us();
+        let end = self.run(store, &mut load, pause)?;
+        let (read, listed) = (load.read, load.listed);
+        let status = match end {
+            LoadEnd::Stopped => return Ok(()),
+            LoadEnd::Done => format!("Buffer pool(s) load completed at {}", local_time(pool.disk().wall_s())),
+            LoadEnd::Full => format!(
+                "Buffer pool(s) load completed at {}: the pool is full",
+                local_time(pool.disk().wall_s())
+            ),
+            LoadEnd::Aborted => format!("Buffer pool(s) load aborted: {}/{listed} pages", load.tried),
+        };
+        let ms = (pool.disk().now_us() - began_us) / 1000;
+        self.end_load(&status);
+        log(
+            Level::Info,
+            &format!("{status}; {read} pages of the {listed} of {name} were read in {ms} ms"),
+        );
+        Ok(())
+    }
+    fn end_load(&self, status: &str) {
+        let mut state = self.state.lock();
+        state.load_status = status.to_string();
+        state.is_incomplete = state.wanted.is_some();
+    }
+    fn run(&self, store: &Store, load: &mut PageListLoad, pause: &dyn Fn(u64) -> bool) -> Result<LoadEnd> {
+        let pool = &store.pool;
+        let mut misses = pool.counters().buffer_pool_reads.get();
+        loop {
+            if self.abort.load(Ordering::Acquire) {
+                return Ok(LoadEnd::Aborted);
+            }
+            let before = load.read;
+            if !load.step(pool)? {
+                return Ok(if load.is_full { LoadEnd::Full } else { LoadEnd::Done });
+            }
+            self.set_load_status(format!("Loaded {}/{} pages", load.tried, load.listed));
+            let missed = pool.counters().buffer_pool_reads.get();
+            let in_use = std::mem::replace(&mut misses, missed) != missed;
+            let rate = pool.flusher().io_capacity().1.max(1) as u64;
+            let due_ms = if in_use {
+                ((load.read - before) as u64 * 1000).div_ceil(rate)
+            } else {
+                0
+            };
+            if !pause(due_ms) {
+                return Ok(LoadEnd::Stopped);
+            }
+        }
+    }
+}
+
+/// `Err(Invalid)`: a page list cannot have this name.
+pub(super) fn check_name(name: &str) -> Result<()> {
+    let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
+    let is_ours = name.ends_with(".slu")
+        || ["redo_", "tmp_", "doublewrite", "sluice.lock"]
+            .iter()
+            .any(|own| name.starts_with(own));
+    if is_plain && !is_ours {
+        return Ok(());
+    }
+    Err(Error::Invalid(format!(
+        "sluice_buffer_pool_filename is {name:?}: it must be a plain file name, which no other file of the engine has"
+    )))
+}

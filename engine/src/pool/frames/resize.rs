@@ -1,0 +1,138 @@
+//! More frames, and fewer: W1 to W3 of `docs/decisions/2026-11-28-buffer-pool-resize.md`.
+//!
+//! One thread at a time resizes (`pool::Pool::resize`); it holds no latch.
+//! Latches: those of frames that are free or withdrawn, which only threads with outdated guesses
+//! hold; try-latches of all others. Locks: the free list's, the page table's.
+//! Called by: `store` (the first frames), `write::shrink`, the pool.
+use super::frame::{PageWrite, KEY_FREE, KEY_NONE, KEY_WITHDRAWN};
+use super::store::FrameStore;
+use crate::base::{sync_point, Result, SyncPoint};
+use std::sync::atomic::Ordering;
+
+/// What became of a frame that is to be withdrawn.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::pool) enum Withdrawal {
+    Done,
+    /// It was withdrawn before.
+    DoneBefore,
+    /// Its page must be written first.
+    Dirty,
+    /// Latched, on its way to disk, or about to get a page.
+    Busy,
+}
+
+impl FrameStore {
+    /// Adds frames, up to `count`. After an error (`Full`) nothing is changed.
+    pub fn grow(&self, count: usize) -> Result<()> {
+        let old = self.frames.mapped();
+        assert!(old == self.frames.len(), "one resize at a time");
+        self.frames.map(count)?;
+        self.table.resize(&self.frames, count);
+        self.absence_filters.resize(count);
+        self.frames.set_len(count);
+        self.free_new(old);
+        Ok(())
+    }
+    /// Withdrawn frames from `from` on go to the free list.
+    pub(super) fn free_new(&self, from: usize) {
+        let count = self.frames.len();
+        self.clock.set_limit(count);
+        let free = |index: &u32| {
+            let frame = self.frames.write(*index);
+            if frame.key() != KEY_WITHDRAWN {
+                return false;
+            }
+            frame.frame().set_refs(0);
+            // A pinned frame gets no page (W7). The hand finds it later.
+            let is_pinned = frame.frame().pins.load(Ordering::Acquire) > 0;
+            frame.set_key(if is_pinned { KEY_NONE } else { KEY_FREE });
+            !is_pinned
+        };
+        self.clock
+            .extend((from as u32..count as u32).rev().filter(free).collect());
+        self.clock.notify();
+    }
+    /// Frames from `count` on get no page any more, but for threads that are about to fill one.
+    pub fn begin_withdrawal(&self, count: usize) {
+        self.frames.set_len(count);
+        for index in self.clock.set_limit(count) {
+            let frame = self.frames.write(index);
+            assert_eq!(frame.key(), KEY_FREE, "W2: the free list holds free frames");
+            frame.set_key(KEY_WITHDRAWN);
+        }
+    }
+    /// All frames may get pages again.
+    pub fn cancel_withdrawal(&self) {
+        let from = self.frames.len();
+        self.frames.set_len(self.frames.mapped());
+        self.free_new(from);
+    }
+    /// All frames from `len` on are withdrawn: their memory goes back.
+    pub fn end_withdrawal(&self) {
+        let count = self.frames.len();
+        self.table.resize(&self.frames, count);
+        self.absence_filters.resize(count);
+        self.frames.unmap(count);
+    }
+    /// One try to empty a frame of the part that is given up. A page in use moves to a frame below
+    /// if `moves_left` allows it, any other is evicted.
+    pub fn withdraw(&self, index: u32, moves_left: &mut usize) -> Withdrawal {
+        let frame = self.frames.header(index);
+        if frame.key() == KEY_WITHDRAWN {
+            return Withdrawal::DoneBefore;
+        }
+        let moves = *moves_left > 0 && frame.refs() > 0;
+        if frame.in_flight.load(Ordering::Acquire) {
+            return Withdrawal::Busy;
+        }
+        if frame.oldest() != 0 && !moves {
+            return Withdrawal::Dirty;
+        }
+        // A page about to be moved is looked at again under its latch.
+        let to = if moves { self.frame_below() } else { None };
+        let done = match (self.frames.try_write(index), to) {
+            (None, to) => {
+                to.into_iter().for_each(|to| self.give_back(to));
+                return Withdrawal::Busy;
+            }
+            (Some(page), Some(to)) if self.is_movable(&page) => {
+                self.relocate(&page, to);
+                *moves_left -= 1;
+                Some(page)
+            }
+            (Some(page), to) => {
+                to.into_iter().for_each(|to| self.give_back(to));
+                if page.frame().oldest() != 0 {
+                    return Withdrawal::Dirty;
+                }
+                self.evict_latched(page)
+            }
+        };
+        sync_point(SyncPoint::FrameEmptied);
+        match done {
+            None => Withdrawal::Busy,
+            Some(frame) => {
+                assert!(
+                    frame.key() == KEY_NONE && !frame.frame().needs_disk(),
+                    "W2: only an empty frame is withdrawn"
+                );
+                frame.set_key(KEY_WITHDRAWN);
+                Withdrawal::Done
+            }
+        }
+    }
+    /// An empty frame that is not to be withdrawn itself, if there is one without a wait.
+    fn frame_below(&self) -> Option<PageWrite<'_>> {
+        let frame = self.take_clean_frame()?;
+        if (frame.index() as usize) < self.frames.len() {
+            return Some(frame);
+        }
+        // A sweep that began before the pool began to shrink.
+        self.give_back(frame);
+        None
+    }
+    /// Has the frame a page that no thread writes to disk right now?
+    fn is_movable(&self, page: &PageWrite<'_>) -> bool {
+        ![KEY_FREE, KEY_NONE, KEY_WITHDRAWN].contains(&page.key()) && !page.frame().in_flight.load(Ordering::Acquire)
+    }
+}

@@ -1,0 +1,67 @@
+/* INFORMATION_SCHEMA.SLUICE_BUFFER_POOL_STATS: one row about the buffer pool. The columns are those
+   of InnoDB's table that have a meaning here, in its order. Declared in hton.cc. Shown to users
+   with the privilege PROCESS. Called by: the server. */
+#include "engine.h"
+#include "information_schema.h"
+
+namespace sluice {
+
+namespace {
+
+ST_FIELD_INFO columns[]= {
+  Show::Column("POOL_ID", Show::ULong(), NOT_NULL),
+  Show::Column("POOL_SIZE", Show::ULonglong(), NOT_NULL),
+  Show::Column("FREE_BUFFERS", Show::ULonglong(), NOT_NULL),
+  Show::Column("DATABASE_PAGES", Show::ULonglong(), NOT_NULL),
+  Show::Column("OLD_DATABASE_PAGES", Show::ULonglong(), NOT_NULL),
+  Show::Column("MODIFIED_DATABASE_PAGES", Show::ULonglong(), NOT_NULL),
+  Show::Column("PENDING_FLUSH_LIST", Show::ULonglong(), NOT_NULL),
+  Show::Column("NUMBER_PAGES_READ", Show::ULonglong(), NOT_NULL),
+  Show::Column("NUMBER_PAGES_CREATED", Show::ULonglong(), NOT_NULL),
+  Show::Column("NUMBER_PAGES_WRITTEN", Show::ULonglong(), NOT_NULL),
+  Show::Column("NUMBER_PAGES_EVICTED", Show::ULonglong(), NOT_NULL),
+  Show::Column("PAGES_READ_RATE", Show::Float(MAX_FLOAT_STR_LENGTH), NOT_NULL),
+  Show::Column("PAGES_CREATE_RATE", Show::Float(MAX_FLOAT_STR_LENGTH), NOT_NULL),
+  Show::Column("PAGES_WRITTEN_RATE", Show::Float(MAX_FLOAT_STR_LENGTH), NOT_NULL),
+  Show::Column("PAGES_EVICTED_RATE", Show::Float(MAX_FLOAT_STR_LENGTH), NOT_NULL),
+  Show::Column("NUMBER_PAGES_GET", Show::ULonglong(), NOT_NULL),
+  Show::Column("HIT_RATE", Show::ULonglong(), NOT_NULL),
+  Show::Column("NUMBER_PAGES_READ_AHEAD", Show::ULonglong(), NOT_NULL),
+  Show::Column("READ_AHEAD_RATE", Show::Float(MAX_FLOAT_STR_LENGTH), NOT_NULL),
+  Show::CEnd()};
+
+int fill_table(THD *thd, TABLE_LIST *tables, COND *)
+{
+  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+    return 0;
+  slc_pool_stats stats;
+  slc_pool_stats_get(engine, &stats);
+  TABLE *const table= tables->table;
+  restore_record(table, s->default_values);
+  Field **field= table->field;
+  const auto number= [&field](uint64_t n) { (*field++)->store(static_cast<longlong>(n), true); };
+  const auto rate= [&field](double n) { (*field++)->store(n); };
+  number(0);
+  for (const uint64_t n : {stats.pages, stats.free, stats.resident, stats.cold, stats.dirty, stats.in_flight, stats.read, stats.created,
+                           stats.written, stats.evicted})
+    number(n);
+  for (const double n : {stats.read_rate, stats.created_rate, stats.written_rate, stats.evicted_rate})
+    rate(n);
+  number(stats.requested);
+  number(stats.hits_per_thousand);
+  number(stats.read_ahead);
+  rate(stats.read_ahead_rate);
+  return schema_table_store_record(thd, table) ? 1 : 0;
+}
+
+} // namespace
+
+int buffer_pool_stats_init(void *schema)
+{
+  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
+  table->fields_info= columns;
+  table->fill_table= fill_table;
+  return 0;
+}
+
+} // namespace sluice
