@@ -29,6 +29,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "instant_alter.h"
+#include "instruments.h"
 #include "online_alter.h"
 #include "online_rebuild.h"
 #include "settings.h"
@@ -357,10 +358,14 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, Codec &codec, uchar
   slc_found found;
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
+  slc_table_stats stats{};
+  slc_table_get_stats(m_share->table(), &stats);
+  AlterProgress progress(ha_thd(), AlterStage::READ_ROWS, stats.rows);
   for (; !error; error= slc_cursor_next(cursor, &found))
   {
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
       return HA_ERR_ABORTED_BY_USER;
+    progress.step();
     if (!codec.get_row(plan, record, found.pk, found.row))
       return bad_row(shown_name().c_str(), codec.unknown_definition(found.row));
     for (uint i= 0; i < builds.size() && !error; i++)
@@ -425,11 +430,14 @@ bool ha_sluice::inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
     return true;
   }
   for (uint i= 0; i < context->builds.size(); i++)
+  {
+    const AlterProgress progress(ha_thd(), AlterStage::BUILD_INDEXES, 1);
     if (const slc_err finish_error= slc_index_build_finish(context->builds[i], view))
     {
       report_build_error(finish_error, view, altered, *context->codec, context->indexes[i]);
       return true;
     }
+  }
   if (const slc_err follow_error= context->online.follow(context->builds_of(altered)))
   {
     print_error(fail(follow_error), MYF(0));

@@ -2,6 +2,7 @@
 #include "online_rebuild.h"
 #include "ddl.h"
 #include "engine.h"
+#include "instruments.h"
 #include "settings.h"
 #include <atomic>
 
@@ -109,8 +110,12 @@ slc_err OnlineRebuild::fill()
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
   Made made;
+  slc_table_stats stats{};
+  slc_table_get_stats(m_old, &stats);
+  AlterProgress progress(m_thd, AlterStage::REBUILD_ROWS, stats.rows);
   while (!error)
   {
+    progress.step();
     if (thd_kill_level(m_thd) != THD_IS_NOT_KILLED)
       error= SLC_INTERRUPTED;
     else if (!(error= read(found.pk, found.row)))

@@ -25,6 +25,7 @@ use crate::engine::in_doubt::InDoubt;
 use crate::engine::instance::Engine;
 use crate::engine::redo_switch::RedoSwitch;
 use crate::engine::report::deadlocks::DeadlockTexts;
+use crate::engine::report::rates::LastReport;
 use crate::engine::workers::Workers;
 use crate::io::Disk;
 use crate::redo::Redo;
@@ -45,6 +46,7 @@ impl Engine {
     pub(in crate::engine) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
         let day_at_zero_us = (disk.wall_s() * 1_000_000).saturating_sub(disk.now_us());
+        let last_report = LastReport::new(disk.now_us());
         let opened = create_or_recover(disk, &config, counters).map_err(with_way_out)?;
         let store = Arc::new(Store::new(
             opened.pool,
@@ -71,6 +73,7 @@ impl Engine {
             deadlocks,
             print_all_deadlocks,
             day_at_zero_us,
+            last_report,
         });
         engine.apply_at_open(&config)?;
         Ok(engine)

@@ -4,6 +4,7 @@
 //! point read touches a handful of pages all over it, and TLB misses would cost more than the
 //! search. Takes no latch.
 //! Called by: `frame`, which hands out parts of it under the page latches.
+use crate::base::observer::{memory, Memory};
 use crate::base::{Error, Result};
 use std::ptr::NonNull;
 
@@ -40,6 +41,7 @@ impl Region {
                 std::io::Error::last_os_error()
             )));
         }
+        memory(Memory::BufferPool, len as i64);
         // SAFETY: advice about our own mapping; its failure costs speed only.
         let advised = unsafe { libc::madvise(at, len, libc::MADV_HUGEPAGE) };
         let base = NonNull::new(at.cast::<u8>()).expect("mmap never gives address 0");
@@ -62,5 +64,6 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: our mapping, and no borrow of it is left: users borrow from this value's owner.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.len) };
+        memory(Memory::BufferPool, -(self.len as i64));
     }
 }
