@@ -66,6 +66,28 @@ unsafe extern "C" fn run_open(arg: *mut c_void) -> c_int {
     }
 }
 
+fn call_number(call: FileCall) -> u32 {
+    match call {
+        FileCall::Read => SLC_FILE_READ,
+        FileCall::Write => SLC_FILE_WRITE,
+        FileCall::Sync => SLC_FILE_SYNC,
+        FileCall::ChangeSize => SLC_FILE_CHANGE_SIZE,
+    }
+}
+
+fn stage_number(stage: Stage) -> u32 {
+    match stage {
+        Stage::Drain => SLC_STAGE_DRAIN,
+        Stage::RollbackAtStart => SLC_STAGE_ROLLBACK_AT_START,
+    }
+}
+
+fn memory_number(what: Memory) -> u32 {
+    match what {
+        Memory::BufferPool => SLC_MEMORY_BUFFER_POOL,
+    }
+}
+
 impl Observer for slc_observer {
     fn mutex_wait(&self, rank: u8, wait: &mut dyn FnMut()) {
         match self.mutex_wait {
@@ -101,7 +123,7 @@ impl Observer for slc_observer {
             })
             .collect();
         through(body, |run, arg| unsafe {
-            cb(call as u32, parts.as_ptr(), parts.len() as u32, run, arg)
+            cb(call_number(call), parts.as_ptr(), parts.len() as u32, run, arg)
         })
     }
     fn file_close(&self, fd: i32) {
@@ -122,12 +144,12 @@ impl Observer for slc_observer {
     }
     fn progress(&self, stage: Stage, done: u64, total: u64) {
         if let Some(cb) = self.progress {
-            unsafe { cb(stage as u32, done, total) }
+            unsafe { cb(stage_number(stage), done, total) }
         }
     }
     fn memory(&self, what: Memory, bytes: i64) {
         if let Some(cb) = self.memory {
-            unsafe { cb(what as u32, bytes) }
+            unsafe { cb(memory_number(what), bytes) }
         }
     }
 }

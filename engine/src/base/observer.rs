@@ -10,11 +10,11 @@ use std::sync::OnceLock;
 /// A call of the operating system on a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FileCall {
-    Read = 0,
-    Write = 1,
-    Sync = 2,
+    Read,
+    Write,
+    Sync,
     /// Of the file's length.
-    ChangeSize = 3,
+    ChangeSize,
 }
 
 /// A file of a call, with the bytes that the call transfers.
@@ -28,15 +28,15 @@ pub struct FilePart {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stage {
     /// A drain of the change buffer: entries.
-    Drain = 0,
+    Drain,
     /// The rollback of transactions that the start found: undo records.
-    RollbackAtStart = 1,
+    RollbackAtStart,
 }
 
 /// Memory that is counted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Memory {
-    BufferPool = 0,
+    BufferPool,
 }
 
 /// See the head of this file.

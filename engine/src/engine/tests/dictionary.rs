@@ -34,7 +34,9 @@ fn each_table_has_its_indexes_and_its_file() {
     let indexes = rig.engine.index_infos();
     let kinds: Vec<IndexKind> = indexes.iter().map(|index| index.kind).collect();
     assert_eq!(kinds, [IndexKind::Clustered, IndexKind::Plain, IndexKind::Unique]);
-    assert!(indexes.iter().all(|index| index.table == table.id && !index.quarantined));
+    assert!(indexes
+        .iter()
+        .all(|index| index.table == table.id && !index.quarantined));
     assert_eq!(indexes[0].delta_root, None);
     let files = rig.engine.file_infos().expect("files");
     let mine = files.iter().find(|file| file.id == Some(table.id)).expect("its file");
@@ -55,7 +57,10 @@ fn metrics_are_the_counters() {
     assert_eq!(metrics.len(), Counters::NAMES.len());
     let of = |name: &str| metrics.iter().find(|metric| metric.name == name).expect("a metric");
     assert_eq!((of("rows_inserted").value, of("rows_inserted").subsystem), (50, "dml"));
-    assert_eq!((of("redo_log_lsn").kind, of("redo_log_lsn").per_second), (Kind::Gauge, None));
+    assert_eq!(
+        (of("redo_log_lsn").kind, of("redo_log_lsn").per_second),
+        (Kind::Gauge, None)
+    );
     assert_eq!(of("change_buffer_age").comment.find("Gauge"), None);
     assert_eq!(of("engine_stopped").value, 0);
     rig.engine.poison("a test");
