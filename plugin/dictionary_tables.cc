@@ -1,6 +1,7 @@
-/* INFORMATION_SCHEMA.SLUICE_TABLES, SLUICE_INDEXES, SLUICE_TABLESPACES and SLUICE_METRICS: what there
-   is, which file is whose, and every counter with its meaning. The columns have the names of InnoDB's
-   tables where they mean the same. Declared in hton.cc. Shown to users with the privilege PROCESS.
+/* INFORMATION_SCHEMA.SLUICE_TABLES, SLUICE_INDEXES, SLUICE_TABLESPACES and SLUICE_METRICS: what
+   there is, which file is whose, and every counter with its meaning. The columns have the names of
+   InnoDB's tables where they mean the same. Declared in hton.cc. Shown to users with the privilege
+   PROCESS.
    Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"

@@ -98,8 +98,8 @@ typedef struct {
 } slc_config;
 
 /* ---- instrumentation: performance_schema ---- */
-/* A callback that gets `run` and `arg` calls run(arg) exactly once before it returns. Any thread may
-   call. A NULL member: not observed. */
+/* A callback that gets `run` and `arg` calls run(arg) exactly once before it returns. Any thread
+   may call. A NULL member: not observed. */
 typedef void (*slc_run)(void *arg);
 typedef int (*slc_open_run)(void *arg);   /* the descriptor; -1 = the file was not opened */
 enum { SLC_FILE_READ = 0, SLC_FILE_WRITE = 1, SLC_FILE_SYNC = 2, SLC_FILE_CHANGE_SIZE = 3 };

@@ -5,8 +5,8 @@
 //! `sluice` crate, results become codes.
 //!
 //! Order of the files, top to bottom: `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
-//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `dictionary`, `engine`, `observer`, `error`,
-//! `abi`.
+//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `dictionary`, `engine`, `observer`,
+//! `error`, `abi`.
 //!
 //! # Safety
 //! Every function of the ABI has this contract; the files' heads add what is special to them.
