@@ -6,7 +6,8 @@ use super::abi::*;
 use super::engine::{enter, slc_engine};
 use sluice::base::counters::Kind;
 use sluice::base::sync::contention;
-use sluice::engine::report::dictionary::{FileKind, IndexKind};
+use sluice::engine::report::dictionary::{file_infos, index_infos, table_infos, FileKind, IndexKind};
+use sluice::engine::report::metrics::metrics;
 use std::ffi::c_void;
 
 fn text(text: &str) -> slc_bytes {
@@ -30,8 +31,8 @@ unsafe fn send<T>(cb: Option<unsafe extern "C" fn(*mut c_void, *const T)>, ctx: 
 pub unsafe extern "C" fn slc_metric_list(engine: *mut slc_engine, cb: slc_metric_cb, ctx: *mut c_void) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        let (age_s, metrics) = engine.metrics();
-        for metric in &metrics {
+        let (age_s, all) = metrics(engine);
+        for metric in &all {
             let row = slc_metric {
                 name: text(metric.name),
                 subsystem: text(metric.subsystem),
@@ -72,7 +73,7 @@ pub unsafe extern "C" fn slc_table_info_list(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        for table in engine.table_infos() {
+        for table in table_infos(engine) {
             let row = slc_table_info {
                 id: table.id,
                 name: text(&table.name),
@@ -99,7 +100,7 @@ pub unsafe extern "C" fn slc_index_info_list(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        for index in engine.index_infos() {
+        for index in index_infos(engine) {
             let row = slc_index_info {
                 id: index.id,
                 table: index.table,
@@ -130,7 +131,7 @@ pub unsafe extern "C" fn slc_file_info_list(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        for file in engine.file_infos()? {
+        for file in file_infos(engine)? {
             let row = slc_file_info {
                 name: text(&file.name),
                 owner: text(file.owner.as_deref().unwrap_or("")),

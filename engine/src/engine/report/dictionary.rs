@@ -136,80 +136,77 @@ fn indexes_of(table: &Table) -> Vec<IndexInfo> {
     (0..=layout.secondary.len()).filter_map(info).collect()
 }
 
-impl Engine {
-    fn tables_by_number(&self) -> Vec<Arc<Table>> {
-        let mut tables = self.store.catalog.tables();
-        tables.retain(|table| !table.is_dropped());
-        tables.sort_by_key(|table| table.layout().id);
-        tables
-    }
-    /// All tables, by number.
-    pub fn table_infos(&self) -> Vec<TableInfo> {
-        self.tables_by_number().iter().map(|table| table_info(table)).collect()
-    }
-    /// The indexes of all tables, by table; the clustered one first.
-    pub fn index_infos(&self) -> Vec<IndexInfo> {
-        self.tables_by_number()
-            .iter()
-            .flat_map(|table| indexes_of(table))
-            .collect()
-    }
+fn tables_by_number(engine: &Engine) -> Vec<Arc<Table>> {
+    let mut tables = engine.store.catalog.tables();
+    tables.retain(|table| !table.is_dropped());
+    tables.sort_by_key(|table| table.layout().id);
+    tables
+}
+/// All tables, by number.
+pub fn table_infos(engine: &Engine) -> Vec<TableInfo> {
+    tables_by_number(engine).iter().map(|table| table_info(table)).collect()
+}
+/// The indexes of all tables, by table; the clustered one first.
+pub fn index_infos(engine: &Engine) -> Vec<IndexInfo> {
+    tables_by_number(engine)
+        .iter()
+        .flat_map(|table| indexes_of(table))
+        .collect()
+}
 
-    /// All files of the directory.
-    pub fn file_infos(&self) -> Result<Vec<FileInfo>> {
-        self.check_alive()?;
-        let tables: HashMap<FileId, Arc<Table>> = self
-            .tables_by_number()
-            .into_iter()
-            .map(|table| (table.layout().id, table))
-            .collect();
-        let disk = self.store.pool.disk().clone();
-        let mut infos = Vec::new();
-        for name in disk.list()? {
-            // A file may be removed while the list is gone through.
-            let Some(size) = disk.size(&name)? else { continue };
-            infos.push(self.file_info(name, size, &tables)?);
-        }
-        Ok(infos)
+/// All files of the directory.
+pub fn file_infos(engine: &Engine) -> Result<Vec<FileInfo>> {
+    engine.check_alive()?;
+    let tables: HashMap<FileId, Arc<Table>> = tables_by_number(engine)
+        .into_iter()
+        .map(|table| (table.layout().id, table))
+        .collect();
+    let disk = engine.store.pool.disk().clone();
+    let mut infos = Vec::new();
+    for name in disk.list()? {
+        // A file may be removed while the list is gone through.
+        let Some(size) = disk.size(&name)? else { continue };
+        infos.push(file_info(engine, name, size, &tables)?);
     }
+    Ok(infos)
+}
 
-    fn file_info(&self, name: String, size: FileSize, tables: &HashMap<FileId, Arc<Table>>) -> Result<FileInfo> {
-        let temporary_table = format!("{}table_", space::TEMPORARY_PREFIX);
-        let id = match name.strip_prefix(&temporary_table) {
-            Some(digits) => FileId::from_str_radix(digits, 16).ok(),
-            None => file_number(&name),
-        };
-        let table = id.and_then(|id| tables.get(&id));
-        let kind = match id {
-            Some(SYSTEM_FILE) => FileKind::System,
-            Some(UNDO_FILE) => FileKind::Undo,
-            _ if name.starts_with(space::TEMPORARY_PREFIX) => FileKind::Temporary,
-            Some(_) if table.is_some() => FileKind::Table,
-            _ if name.starts_with("redo_") => FileKind::RedoLog,
-            _ if name == "doublewrite" => FileKind::Doublewrite,
-            _ => FileKind::Unnamed,
-        };
-        let usage = match (kind, id, table) {
-            (FileKind::System | FileKind::Undo, Some(id), _) => readable(space::usage(&self.store.pool, id))?,
-            (_, Some(id), Some(table)) => self.usage_of(table, id)?,
-            _ => None,
-        };
-        Ok(FileInfo {
-            name,
-            kind,
-            id,
-            owner: table.map(|table| table.name()),
-            size,
-            usage,
-        })
-    }
+fn file_info(engine: &Engine, name: String, size: FileSize, tables: &HashMap<FileId, Arc<Table>>) -> Result<FileInfo> {
+    let temporary_table = format!("{}table_", space::TEMPORARY_PREFIX);
+    let id = match name.strip_prefix(&temporary_table) {
+        Some(digits) => FileId::from_str_radix(digits, 16).ok(),
+        None => file_number(&name),
+    };
+    let table = id.and_then(|id| tables.get(&id));
+    let kind = match id {
+        Some(SYSTEM_FILE) => FileKind::System,
+        Some(UNDO_FILE) => FileKind::Undo,
+        _ if name.starts_with(space::TEMPORARY_PREFIX) => FileKind::Temporary,
+        Some(_) if table.is_some() => FileKind::Table,
+        _ if name.starts_with("redo_") => FileKind::RedoLog,
+        _ if name == "doublewrite" => FileKind::Doublewrite,
+        _ => FileKind::Unnamed,
+    };
+    let usage = match (kind, id, table) {
+        (FileKind::System | FileKind::Undo, Some(id), _) => readable(space::usage(&engine.store.pool, id))?,
+        (_, Some(id), Some(table)) => usage_of(engine, table, id)?,
+        _ => None,
+    };
+    Ok(FileInfo {
+        name,
+        kind,
+        id,
+        owner: table.map(|table| table.name()),
+        size,
+        usage,
+    })
+}
 
-    fn usage_of(&self, table: &Table, id: FileId) -> Result<Option<Usage>> {
-        let _gate = table.gate.read();
-        match table.is_gone() || table.layout().id != id {
-            true => Ok(None),
-            false => readable(space::usage(&self.store.pool, id)),
-        }
+fn usage_of(engine: &Engine, table: &Table, id: FileId) -> Result<Option<Usage>> {
+    let _gate = table.gate.read();
+    match table.is_gone() || table.layout().id != id {
+        true => Ok(None),
+        false => readable(space::usage(&engine.store.pool, id)),
     }
 }
 

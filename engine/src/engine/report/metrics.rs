@@ -15,23 +15,21 @@ pub struct Metric {
     pub comment: String,
 }
 
-impl Engine {
-    /// Seconds since the engine was opened, and every counter.
-    pub fn metrics(&self) -> (f64, Vec<Metric>) {
-        let values = self.counter_values();
-        let age_s = self.last_report.age_s(self.store.pool.disk().now_us());
-        let metric = |(i, value): (usize, &u64)| {
-            let kind = Counters::kind(i);
-            let is_total = kind == Kind::Total && age_s > 0.0;
-            Metric {
-                name: Counters::NAMES[i],
-                subsystem: Counters::subsystem(i),
-                value: *value,
-                per_second: is_total.then(|| *value as f64 / age_s),
-                kind,
-                comment: Counters::comment(i),
-            }
-        };
-        (age_s, values.iter().enumerate().map(metric).collect())
-    }
+/// Seconds since the engine was opened, and every counter.
+pub fn metrics(engine: &Engine) -> (f64, Vec<Metric>) {
+    let values = engine.counter_values();
+    let age_s = engine.last_report.age_s(engine.store.pool.disk().now_us());
+    let metric = |(i, value): (usize, &u64)| {
+        let kind = Counters::kind(i);
+        let is_total = kind == Kind::Total && age_s > 0.0;
+        Metric {
+            name: Counters::NAMES[i],
+            subsystem: Counters::subsystem(i),
+            value: *value,
+            per_second: is_total.then(|| *value as f64 / age_s),
+            kind,
+            comment: Counters::comment(i),
+        }
+    };
+    (age_s, values.iter().enumerate().map(metric).collect())
 }

@@ -4,6 +4,7 @@
 //! sections that show nothing but counters.
 use super::deadlocks::about;
 use super::rates::Interval;
+use super::status_sections::{heading, Sections};
 use crate::base::Counters;
 use crate::engine::instance::Engine;
 use crate::io::local_time;
@@ -62,19 +63,23 @@ impl Engine {
             "Averages per second and hit rates are those of the last {:.1} seconds",
             interval.seconds()
         );
-        self.background(&mut out, &interval);
-        self.semaphores(&mut out, &interval);
+        let sections = Sections {
+            store: &self.store,
+            c: &interval,
+        };
+        sections.background(&mut out);
+        sections.semaphores(&mut out);
         if !foreign_error.is_empty() {
             heading(&mut out, "LATEST FOREIGN KEY ERROR");
             let _ = writeln!(out, "{}", foreign_error.trim_end());
         }
         self.latest_deadlocks(&mut out, now_us);
         self.transactions(&mut out, &interval);
-        self.file_io(&mut out, &interval);
-        self.change_buffer(&mut out, &interval);
-        self.redo_log(&mut out, &interval);
-        self.buffer_pool(&mut out, &interval);
-        self.row_operations(&mut out, &interval);
+        sections.file_io(&mut out);
+        sections.change_buffer(&mut out);
+        sections.redo_log(&mut out);
+        sections.buffer_pool(&mut out);
+        sections.row_operations(&mut out);
         self.broken_indexes(&mut out);
         if let Err(e) = self.store.pool.check_alive() {
             let _ = writeln!(out, "\n{e}");
@@ -162,9 +167,4 @@ impl Engine {
             out.push_str(&self.deadlocks.latest_account(deadlock));
         }
     }
-}
-
-pub(super) fn heading(out: &mut String, title: &str) {
-    let line = "-".repeat(title.len());
-    let _ = writeln!(out, "{line}\n{title}\n{line}");
 }

@@ -1,10 +1,9 @@
 //! The sections of SHOW ENGINE STATUS that show counters, with averages per second.
 //! Called by `status.rs`.
 use super::rates::Interval;
-use super::status::heading;
 use crate::base::counters::Counter;
 use crate::base::sync::{contention, waiting_now};
-use crate::engine::instance::Engine;
+use crate::table::{ChangeReport, Store};
 use std::fmt::Write;
 
 /// A hit rate in InnoDB's words.
@@ -12,8 +11,15 @@ fn hit_rate(permille: Option<u64>) -> String {
     permille.map_or("no requests".into(), |hits| format!("hit rate {hits} / 1000"))
 }
 
-impl Engine {
-    pub(super) fn background(&self, out: &mut String, c: &Interval) {
+/// Writes sections.
+pub(super) struct Sections<'a> {
+    pub store: &'a Store,
+    pub c: &'a Interval,
+}
+
+impl Sections<'_> {
+    pub(super) fn background(&self, out: &mut String) {
+        let c = self.c;
         heading(out, "BACKGROUND THREAD");
         let _ = writeln!(
             out,
@@ -34,7 +40,8 @@ impl Engine {
     }
 
     /// What threads wait for but row locks.
-    pub(super) fn semaphores(&self, out: &mut String, c: &Interval) {
+    pub(super) fn semaphores(&self, out: &mut String) {
+        let c = self.c;
         heading(out, "SEMAPHORES");
         let waits: u64 = contention().map(|(_, waits)| waits).sum();
         let _ = writeln!(
@@ -53,7 +60,8 @@ impl Engine {
         );
     }
 
-    pub(super) fn file_io(&self, out: &mut String, c: &Interval) {
+    pub(super) fn file_io(&self, out: &mut String) {
+        let c = self.c;
         heading(out, "FILE I/O");
         let _ = writeln!(
             out,
@@ -84,7 +92,8 @@ impl Engine {
         );
     }
 
-    pub(super) fn redo_log(&self, out: &mut String, c: &Interval) {
+    pub(super) fn redo_log(&self, out: &mut String) {
+        let c = self.c;
         heading(out, "LOG");
         for (text, name) in [
             ("Log sequence number", "redo_log_lsn"),
@@ -114,7 +123,8 @@ impl Engine {
         );
     }
 
-    pub(super) fn buffer_pool(&self, out: &mut String, c: &Interval) {
+    pub(super) fn buffer_pool(&self, out: &mut String) {
+        let c = self.c;
         heading(out, "BUFFER POOL AND MEMORY");
         let (total, free) = (c.value("buffer_pool_pages_total"), c.value("buffer_pool_pages_free"));
         let used = total.saturating_sub(free);
@@ -158,7 +168,8 @@ impl Engine {
         );
     }
 
-    pub(super) fn row_operations(&self, out: &mut String, c: &Interval) {
+    pub(super) fn row_operations(&self, out: &mut String) {
+        let c = self.c;
         heading(out, "ROW OPERATIONS");
         let _ = writeln!(
             out,
@@ -193,9 +204,9 @@ impl Engine {
     }
 
     /// In the words of InnoDB's section, as far as it has some.
-    pub(super) fn change_buffer(&self, out: &mut String, interval: &Interval) {
+    pub(super) fn change_buffer(&self, out: &mut String) {
         heading(out, "INSERT BUFFER (CHANGE BUFFER)");
-        let (c, report) = (self.counters(), self.store.merge_scheduler().change_report());
+        let (c, report) = (&self.store.counters, self.store.merge_scheduler().change_report());
         let (mut size, mut empty) = (0, 0);
         let counted = self
             .store
@@ -246,28 +257,33 @@ impl Engine {
                 c.change_buffer_unique_checks_spared.get(),
                 c.change_buffer_unique_checks_read.get()
             ),
-            format!(
-                "{:.2} inserts/s, {:.2} delete marks/s, {:.2} deletes/s buffered; {:.2} entries/s merged",
-                interval.per_second("change_buffer_buffered_inserts"),
-                interval.per_second("change_buffer_buffered_delete_marks"),
-                interval.per_second("change_buffer_buffered_deletes"),
-                interval.per_second("change_buffer_merged_entries")
-            ),
         ];
         for line in lines {
             let _ = writeln!(out, "{line}");
         }
+        self.change_buffer_rates(out, &report);
+    }
+
+    fn change_buffer_rates(&self, out: &mut String, report: &ChangeReport) {
+        let _ = writeln!(
+            out,
+            "{:.2} inserts/s, {:.2} delete marks/s, {:.2} deletes/s buffered; {:.2} entries/s merged",
+            self.c.per_second("change_buffer_buffered_inserts"),
+            self.c.per_second("change_buffer_buffered_delete_marks"),
+            self.c.per_second("change_buffer_buffered_deletes"),
+            self.c.per_second("change_buffer_merged_entries")
+        );
         if report.draining {
             let _ = writeln!(out, "Draining: about {} s left", report.drain_eta_s);
         }
         if report.uncounted > 0 {
             let _ = writeln!(out, "Still being counted after the start: {} indexes", report.uncounted);
         }
-        if c.change_buffer_missing.get() > 0 {
+        if self.c.value("change_buffer_missing") > 0 {
             let _ = writeln!(
                 out,
                 "Changes that fit no entry (a corrupt index; CHECK TABLE tells which): met {} times",
-                c.change_buffer_missing.get()
+                self.c.value("change_buffer_missing")
             );
         }
     }
@@ -276,4 +292,9 @@ impl Engine {
 fn operations(inserts: &Counter, delete_marks: &Counter, deletes: &Counter) -> String {
     let [inserts, delete_marks, deletes] = [inserts, delete_marks, deletes].map(Counter::get);
     format!(" insert {inserts}, delete mark {delete_marks}, delete {deletes}")
+}
+
+pub(super) fn heading(out: &mut String, title: &str) {
+    let line = "-".repeat(title.len());
+    let _ = writeln!(out, "{line}\n{title}\n{line}");
 }

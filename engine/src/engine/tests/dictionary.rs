@@ -3,7 +3,8 @@
 use super::fixture::*;
 use crate::base::counters::Kind;
 use crate::base::Counters;
-use crate::engine::report::dictionary::{FileKind, IndexKind};
+use crate::engine::report::dictionary::{file_infos, index_infos, table_infos, FileKind, IndexKind};
+use crate::engine::report::metrics::metrics as all_metrics;
 use crate::io::sim::SimDisk;
 use crate::pool::PAGE_SIZE;
 use crate::txn::Isolation;
@@ -27,18 +28,18 @@ fn filled() -> TableFixture {
 #[test]
 fn each_table_has_its_indexes_and_its_file() {
     let rig = filled();
-    let tables = rig.engine.table_infos();
+    let tables = table_infos(&rig.engine);
     let [table] = &tables[..] else { panic!("{tables:?}") };
     assert_eq!((table.name.as_str(), table.indexes, table.temporary), ("t", 3, false));
     assert_eq!((table.id, table.broken.as_ref()), (rig.table.layout().id, None));
-    let indexes = rig.engine.index_infos();
+    let indexes = index_infos(&rig.engine);
     let kinds: Vec<IndexKind> = indexes.iter().map(|index| index.kind).collect();
     assert_eq!(kinds, [IndexKind::Clustered, IndexKind::Plain, IndexKind::Unique]);
     assert!(indexes
         .iter()
         .all(|index| index.table == table.id && !index.quarantined));
     assert_eq!(indexes[0].delta_root, None);
-    let files = rig.engine.file_infos().expect("files");
+    let files = file_infos(&rig.engine).expect("files");
     let mine = files.iter().find(|file| file.id == Some(table.id)).expect("its file");
     assert_eq!((mine.kind, mine.owner.as_deref()), (FileKind::Table, Some("t")));
     let usage = mine.usage.expect("readable");
@@ -53,7 +54,7 @@ fn each_table_has_its_indexes_and_its_file() {
 #[test]
 fn metrics_are_the_counters() {
     let rig = filled();
-    let (_, metrics) = rig.engine.metrics();
+    let (_, metrics) = all_metrics(&rig.engine);
     assert_eq!(metrics.len(), Counters::NAMES.len());
     let of = |name: &str| metrics.iter().find(|metric| metric.name == name).expect("a metric");
     assert_eq!((of("rows_inserted").value, of("rows_inserted").subsystem), (50, "dml"));
@@ -64,7 +65,7 @@ fn metrics_are_the_counters() {
     assert_eq!(of("change_buffer_age").comment.find("Gauge"), None);
     assert_eq!(of("engine_stopped").value, 0);
     rig.engine.poison("a test");
-    assert_eq!(rig.engine.metrics().1.last().map(|metric| metric.value), Some(1));
+    assert_eq!(all_metrics(&rig.engine).1.last().map(|metric| metric.value), Some(1));
 }
 
 #[test]
