@@ -38,6 +38,7 @@
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 #   make record       measures all of docs/benchmarks again, stores the results, writes the pages (BENCH='tpch memory', BENCH=--list)
+#   make dashboard    the dashboard and the alerts of scripts/monitoring, tried on a server under load, and looked at in a browser
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
 #   make races        the lock-free code: models through all interleavings, planted bugs, Miri, the thread sanitizer (RACES=models some)
@@ -258,6 +259,10 @@ tables: plugin
 
 tpch: plugin
 	@scripts/bench/tpch.py $(BENCH)
+
+.PHONY: dashboard
+dashboard: plugin
+	@scripts/monitoring/run.py $(DASHBOARD)
 
 .PHONY: record bench-pages
 record: plugin

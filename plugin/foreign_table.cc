@@ -107,8 +107,7 @@ void keep_latest_foreign_error(THD *thd, const char *what)
   thd->variables.time_zone->gmt_sec_to_TIME(&now, my_time(0));
   my_datetime_to_str(&now, time, 0);
   const size_t length= MY_MIN(thd->query_length(), STATEMENT_BYTES_MAX);
-  const std::string text= "\n------------------------\nLATEST FOREIGN KEY ERROR\n------------------------\n" + std::string(time) +
-                          " connection " + std::to_string(thd_get_thread_id(thd)) + ": " + what + "\n" + fault.c_ptr_safe() +
+  const std::string text= std::string(time) + " connection " + std::to_string(thd_get_thread_id(thd)) + ": " + what + "\n" + fault.c_ptr_safe() +
                           "\nstatement: " + (length ? std::string(thd->query(), length) : "") + "\n";
   const std::lock_guard<std::mutex> guard(latest_mutex);
   latest= text;

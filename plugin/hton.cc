@@ -8,6 +8,7 @@
 #include "foreign.h"
 #include "ha_sluice.h"
 #include "information_schema.h"
+#include "instruments.h"
 #include "key_text.h"
 #include "log_note.h"
 #include "settings.h"
@@ -242,13 +243,38 @@ struct StatusText
 
 void append_status(void *ctx, const char *text, size_t length) { static_cast<StatusText *>(ctx)->text.append(text, length); }
 
+struct MutexRows
+{
+  THD *thd;
+  stat_print_fn *print;
+  const LEX_CSTRING *engine;
+  bool failed;
+};
+
+/* As InnoDB, a family that no thread has waited for is not shown. */
+void print_mutex(void *ctx, const slc_mutex_info *mutex)
+{
+  MutexRows *rows= static_cast<MutexRows *>(ctx);
+  if (rows->failed || !mutex->waits)
+    return;
+  const std::string waits= "waits=" + std::to_string(mutex->waits);
+  rows->failed= rows->print(rows->thd, rows->engine->str, rows->engine->length, reinterpret_cast<const char *>(mutex->name.ptr),
+                            mutex->name.len, waits.data(), waits.size());
+}
+
 bool show_status(handlerton *hton_arg, THD *thd, stat_print_fn *print, enum ha_stat_type type)
 {
+  if (type == HA_ENGINE_MUTEX)
+  {
+    MutexRows rows= {thd, print, hton_name(hton_arg), false};
+    slc_mutex_list(print_mutex, &rows);
+    return rows.failed;
+  }
   if (type != HA_ENGINE_STATUS)
     return false;
   StatusText status;
-  slc_engine_status_text(engine, append_status, &status);
-  status.text+= latest_foreign_error();
+  const std::string foreign_error= latest_foreign_error();
+  slc_engine_status_text(engine, {reinterpret_cast<const uint8_t *>(foreign_error.data()), foreign_error.size()}, append_status, &status);
   const LEX_CSTRING *name= hton_name(hton_arg);
   return print(thd, name->str, name->length, "", 0, status.text.data(), status.text.size());
 }
@@ -323,6 +349,7 @@ int init(void *plugin)
 {
   hton= static_cast<handlerton *>(plugin);
   hide_directory();
+  set_up_instruments();
   slc_config config{};
   fill_config(&config);
   config.log= log_note;
@@ -399,6 +426,10 @@ INFORMATION_SCHEMA_TABLE("_LOCKS", "Locks that are held or waited for", locks_ta
 INFORMATION_SCHEMA_TABLE("_LOCK_WAITS", "Which lock is waited for, and which one is in its way", lock_waits_table_init),
 INFORMATION_SCHEMA_TABLE("_TABLE_STATS", "Statistics for the optimizer, table by table", table_stats_init),
 INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init),
+INFORMATION_SCHEMA_TABLE("_TABLES", "Tables, their files and sizes", tables_table_init),
+INFORMATION_SCHEMA_TABLE("_INDEXES", "Indexes of all tables", indexes_table_init),
+INFORMATION_SCHEMA_TABLE("_TABLESPACES", "Files of the engine's directory, and which table has which", tablespaces_table_init),
+INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", metrics_table_init),
 INFORMATION_SCHEMA_TABLE("_FOREIGN", "Foreign keys of all tables", foreign_init),
 INFORMATION_SCHEMA_TABLE("_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
 maria_declare_plugin_end;

@@ -18,6 +18,10 @@ int locks_table_init(void *schema);
 int lock_waits_table_init(void *schema);
 int table_stats_init(void *schema);
 int index_stats_init(void *schema);
+int tables_table_init(void *schema);
+int indexes_table_init(void *schema);
+int tablespaces_table_init(void *schema);
+int metrics_table_init(void *schema);
 int foreign_init(void *schema);
 int foreign_columns_init(void *schema);
 

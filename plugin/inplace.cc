@@ -29,6 +29,7 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "inplace.h"
+#include "instruments.h"
 #include "online_alter.h"
 #include "online_rebuild.h"
 #include "settings.h"
@@ -201,12 +202,12 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const OnlineAlter::
   const DecodePlan *plan= codec.plan(codec.stored());
   slc_err error= slc_cursor_begin(cursor, trx, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
   slc_found found;
-  ReadProgress progress(ha_thd(), m_share->table());
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
+  AlterProgress progress(ha_thd(), AlterStage::READ_ROWS, m_share->table());
   for (; !error; error= slc_cursor_next(cursor, &found))
   {
-    progress.one_more();
+    progress.step();
     if (thd_kill_level(ha_thd()) != THD_IS_NOT_KILLED)
       return HA_ERR_ABORTED_BY_USER;
     if (!codec.get_row(plan, to.record, found.pk, found.row))
@@ -306,6 +307,7 @@ bool ha_sluice::fill_inplace(TABLE *altered, void *inplace_context)
   for (uint i= 0; i < context->builds.size(); i++)
   {
     thd_progress_next_stage(ha_thd());
+    const AlterProgress stage(ha_thd(), AlterStage::BUILD_INDEXES);
     if (const slc_err finish_error= slc_index_build_finish(context->builds[i], view))
     {
       report_build_error(finish_error, view, altered, context->builds_of(altered), context->indexes[i]);

@@ -56,18 +56,6 @@ int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is)
 
 } // namespace
 
-ReadProgress::ReadProgress(THD *thd, slc_table *table) : m_thd(thd)
-{
-  slc_table_stats stats{};
-  if (!slc_table_get_stats(table, &stats))
-    m_all= stats.rows;
-  /* Stages are shown once there is something to count. */
-  Connection::progress(Connection::of(m_thd), 0, std::max<uint64_t>(m_all, 1));
-}
-
-/* The number of rows may be an estimate. */
-void ReadProgress::tell() { Connection::progress(Connection::of(m_thd), m_done, std::max(m_done, m_all)); }
-
 slc_trx *OnlineAlter::new_view() const
 {
   slc_trx *view= slc_trx_new(engine, &m_waiter, thd_get_thread_id(m_thd));

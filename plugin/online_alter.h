@@ -12,24 +12,6 @@
 
 namespace sluice {
 
-/* How many of a table's rows are read, for SHOW PROCESSLIST. */
-class ReadProgress
-{
-public:
-  ReadProgress(THD *thd, slc_table *table);
-  void one_more()
-  {
-    if (unlikely(++m_done % STEP == 0))
-      tell();
-  }
-
-private:
-  static constexpr uint64_t STEP= 1024;
-  void tell();
-  THD *m_thd;
-  uint64_t m_done= 0, m_all= 0;
-};
-
 class OnlineAlter
 {
 public:

@@ -3,6 +3,7 @@
 #include "ddl.h"
 #include "engine.h"
 #include "inplace.h"
+#include "instruments.h"
 #include "settings.h"
 #include <atomic>
 
@@ -145,10 +146,10 @@ slc_err OnlineRebuild::fill()
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
   Made made;
-  ReadProgress progress(m_thd, m_old);
+  AlterProgress progress(m_thd, AlterStage::REBUILD_ROWS, m_old);
   while (!error)
   {
-    progress.one_more();
+    progress.step();
     if (thd_kill_level(m_thd) != THD_IS_NOT_KILLED)
       error= SLC_INTERRUPTED;
     else if (!(error= read(found.pk, found.row)))

@@ -98,6 +98,31 @@ typedef struct {
   size_t (*table_text)(slc_bytes table, char *to, size_t size);
 } slc_config;
 
+/* ---- instrumentation: performance_schema ---- */
+/* A callback that gets `run` and `arg` calls run(arg) exactly once before it returns. Any thread
+   may call. A NULL member: not observed. */
+typedef void (*slc_run)(void *arg);
+typedef int (*slc_open_run)(void *arg);   /* the descriptor; -1 = the file was not opened */
+enum { SLC_FILE_READ = 0, SLC_FILE_WRITE = 1, SLC_FILE_SYNC = 2, SLC_FILE_CHANGE_SIZE = 3 };
+enum { SLC_STAGE_DRAIN = 0, SLC_STAGE_ROLLBACK_AT_START = 1 };
+enum { SLC_MEMORY_BUFFER_POOL = 0 };
+typedef struct { int fd; uint64_t bytes; } slc_file_part;
+typedef struct {
+  /* the thread has to wait for a mutex of that rank (slc_mutex_list) */
+  void (*mutex_wait)(uint32_t rank, slc_run run, void *arg);
+  void (*file_open)(const char *path, int creates, slc_open_run open, void *arg);
+  /* one call, or a batch; each file stands in one part */
+  void (*file_call)(uint32_t call, const slc_file_part *parts, uint32_t count, slc_run run, void *arg);
+  void (*file_close)(int fd);
+  void (*file_removed)(const char *path);
+  void (*thread)(slc_bytes name, slc_run run, void *arg);   /* run: all that the thread does */
+  /* of the calling thread's work; done == total at the end */
+  void (*progress)(uint32_t stage, uint64_t done, uint64_t total);
+  void (*memory)(uint32_t what, int64_t bytes);             /* below 0: given back */
+} slc_observer;
+/* for the life of the process, before the first open; the first one stays */
+void    slc_observe(const slc_observer *);
+
 /* runs redo recovery; prepared transactions survive */
 slc_err slc_engine_open(const slc_config *config, slc_engine **out);
 /* purge, rollback of losers, page cleaner full speed: after DDL recovery */
@@ -120,8 +145,73 @@ uint32_t slc_counter_count(void);
 const char *slc_counter_name(uint32_t i);
 /* all of one moment, as far as they belong together; room for slc_counter_count() */
 void slc_counter_values(slc_engine *, uint64_t *out);
-/* body of SHOW ENGINE SLUICE STATUS */
-void slc_engine_status_text(slc_engine *, slc_text_cb cb, void *ctx);
+/* body of SHOW ENGINE SLUICE STATUS; foreign_error: the body of that section, empty = none. The
+   averages per second are those since the last call */
+void slc_engine_status_text(slc_engine *, slc_bytes foreign_error, slc_text_cb cb, void *ctx);
+
+/* ---- counters, mutexes, tables, indexes and files, for INFORMATION_SCHEMA and SHOW ENGINE. Texts
+   live through the callback. ---- */
+enum { SLC_METRIC_TOTAL = 0, SLC_METRIC_GAUGE = 1, SLC_METRIC_MAXIMUM = 2 };
+typedef struct {
+  slc_bytes name, subsystem, comment;
+  uint64_t value;
+  double   per_second;       /* of a total: since the engine was opened */
+  uint32_t kind;             /* SLC_METRIC_... */
+  uint64_t elapsed_s;        /* since the engine was opened */
+} slc_metric;
+typedef void (*slc_metric_cb)(void *ctx, const slc_metric *);
+slc_err slc_metric_list(slc_engine *, slc_metric_cb cb, void *ctx);
+
+/* a family of mutexes: those of one rank */
+typedef struct {
+  slc_bytes name;
+  uint32_t rank;
+  uint64_t waits;            /* times that a thread found one of them locked */
+} slc_mutex_info;
+typedef void (*slc_mutex_cb)(void *ctx, const slc_mutex_info *);
+void slc_mutex_list(slc_mutex_cb cb, void *ctx);
+
+/* -1 = not known yet: no statement has asked since the start */
+typedef struct {
+  uint32_t id;               /* also of its file */
+  slc_bytes name;            /* as in slc_table_create() */
+  uint8_t  temporary;
+  uint32_t indexes, handles;
+  int64_t  rows, autoinc;
+  uint64_t changes;          /* rows changed since the table was loaded into memory */
+  int64_t  created;          /* seconds since the epoch */
+  slc_bytes broken;          /* why it cannot be used; empty = it can */
+} slc_table_info;
+typedef void (*slc_table_info_cb)(void *ctx, const slc_table_info *);
+slc_err slc_table_info_list(slc_engine *, slc_table_info_cb cb, void *ctx);
+
+enum { SLC_INDEX_OF_PLAIN = 0, SLC_INDEX_OF_HIDDEN_KEY = 1, SLC_INDEX_OF_UNIQUE = 2, SLC_INDEX_OF_PRIMARY_KEY = 3 };
+typedef struct {
+  uint32_t id, table;
+  slc_bytes name;
+  uint32_t kind;             /* SLC_INDEX_OF_... */
+  int32_t  parts;            /* -1 = not known, of a table that an old version made */
+  uint32_t root;             /* page */
+  int64_t  delta_root;       /* page; -1 = no change of it is buffered */
+  uint8_t  wide, quarantined;
+} slc_index_info;
+typedef void (*slc_index_info_cb)(void *ctx, const slc_index_info *);
+slc_err slc_index_info_list(slc_engine *, slc_index_info_cb cb, void *ctx);
+
+enum {
+  SLC_FILE_SYSTEM = 0, SLC_FILE_UNDO = 1, SLC_FILE_TABLE = 2, SLC_FILE_TEMPORARY = 3, SLC_FILE_REDO_LOG = 4, SLC_FILE_DOUBLEWRITE = 5,
+  SLC_FILE_UNNAMED = 6       /* being made or removed, or left when it could not be removed */
+};
+typedef struct {
+  slc_bytes name;            /* in the engine's directory */
+  slc_bytes owner;           /* the table's name; empty = none */
+  uint32_t kind;             /* SLC_FILE_... */
+  int64_t  id;               /* of a data file; -1 = another file */
+  uint64_t bytes, allocated;
+  int64_t  pages, pages_used; /* of a data file that can be read; -1 = unknown */
+} slc_file_info;
+typedef void (*slc_file_info_cb)(void *ctx, const slc_file_info *);
+slc_err slc_file_info_list(slc_engine *, slc_file_info_cb cb, void *ctx);
 
 /* Another size of the buffer pool. Returns when the pool has it; after an error it has its old
    size. is_killed is asked now and then: not 0 = give up (SLC_INTERRUPTED). */

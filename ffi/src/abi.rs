@@ -419,3 +419,98 @@ pub struct slc_found {
     pub pk: slc_bytes,
     pub row: slc_bytes,
 }
+
+pub const SLC_METRIC_TOTAL: u32 = 0;
+pub const SLC_METRIC_GAUGE: u32 = 1;
+pub const SLC_METRIC_MAXIMUM: u32 = 2;
+
+#[repr(C)]
+pub struct slc_metric {
+    pub name: slc_bytes,
+    pub subsystem: slc_bytes,
+    pub comment: slc_bytes,
+    pub value: u64,
+    pub per_second: f64,
+    pub kind: u32,
+    pub elapsed_s: u64,
+}
+pub type slc_metric_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_metric)>;
+
+#[repr(C)]
+pub struct slc_mutex_info {
+    pub name: slc_bytes,
+    pub rank: u32,
+    pub waits: u64,
+}
+pub type slc_mutex_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_mutex_info)>;
+
+#[repr(C)]
+pub struct slc_table_info {
+    pub id: u32,
+    pub name: slc_bytes,
+    pub temporary: u8,
+    pub indexes: u32,
+    pub handles: u32,
+    pub rows: i64,
+    pub autoinc: i64,
+    pub changes: u64,
+    pub created: i64,
+    pub broken: slc_bytes,
+}
+pub type slc_table_info_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_table_info)>;
+
+pub const SLC_INDEX_OF_PLAIN: u32 = 0;
+pub const SLC_INDEX_OF_HIDDEN_KEY: u32 = 1;
+pub const SLC_INDEX_OF_UNIQUE: u32 = 2;
+pub const SLC_INDEX_OF_PRIMARY_KEY: u32 = 3;
+
+#[repr(C)]
+pub struct slc_index_info {
+    pub id: u32,
+    pub table: u32,
+    pub name: slc_bytes,
+    pub kind: u32,
+    pub parts: i32,
+    pub root: u32,
+    pub delta_root: i64,
+    pub wide: u8,
+    pub quarantined: u8,
+}
+pub type slc_index_info_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_index_info)>;
+
+pub const SLC_FILE_SYSTEM: u32 = 0;
+pub const SLC_FILE_UNDO: u32 = 1;
+pub const SLC_FILE_TABLE: u32 = 2;
+pub const SLC_FILE_TEMPORARY: u32 = 3;
+pub const SLC_FILE_REDO_LOG: u32 = 4;
+pub const SLC_FILE_DOUBLEWRITE: u32 = 5;
+pub const SLC_FILE_UNNAMED: u32 = 6;
+
+#[repr(C)]
+pub struct slc_file_info {
+    pub name: slc_bytes,
+    pub owner: slc_bytes,
+    pub kind: u32,
+    pub id: i64,
+    pub bytes: u64,
+    pub allocated: u64,
+    pub pages: i64,
+    pub pages_used: i64,
+}
+pub type slc_file_info_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_file_info)>;
+
+pub type slc_run = Option<unsafe extern "C" fn(arg: *mut c_void)>;
+pub type slc_open_run = Option<unsafe extern "C" fn(arg: *mut c_void) -> c_int>;
+pub const SLC_FILE_READ: u32 = 0;
+pub const SLC_FILE_WRITE: u32 = 1;
+pub const SLC_FILE_SYNC: u32 = 2;
+pub const SLC_FILE_CHANGE_SIZE: u32 = 3;
+pub const SLC_STAGE_DRAIN: u32 = 0;
+pub const SLC_STAGE_ROLLBACK_AT_START: u32 = 1;
+pub const SLC_MEMORY_BUFFER_POOL: u32 = 0;
+
+#[repr(C)]
+pub struct slc_file_part {
+    pub fd: c_int,
+    pub bytes: u64,
+}

@@ -272,9 +272,15 @@ pub unsafe extern "C" fn slc_counter_values(engine: *mut slc_engine, out: *mut u
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_engine_status_text(engine: *mut slc_engine, cb: slc_text_cb, ctx: *mut c_void) {
+pub unsafe extern "C" fn slc_engine_status_text(
+    engine: *mut slc_engine,
+    foreign_error: slc_bytes,
+    cb: slc_text_cb,
+    ctx: *mut c_void,
+) {
     let engine = unsafe { slc_engine::of(engine) };
-    let text = enter_value(engine, String::new(), || engine.status_text());
+    let foreign_error = String::from_utf8_lossy(unsafe { foreign_error.get() });
+    let text = enter_value(engine, String::new(), || engine.status_text_with(&foreign_error));
     if let Some(cb) = cb {
         unsafe { cb(ctx, text.as_ptr().cast(), text.len()) };
     }

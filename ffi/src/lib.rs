@@ -5,7 +5,8 @@
 //! `sluice` crate, results become codes.
 //!
 //! Order of the files, top to bottom: `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
-//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `pool`, `engine`, `error`, `abi`.
+//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `dictionary`, `pool`, `engine`,
+//! `observer`, `error`, `abi`.
 //!
 //! # Safety
 //! Every function of the ABI has this contract; the files' heads add what is special to them.
@@ -33,11 +34,13 @@ mod abi;
 mod build;
 mod bulk;
 mod cursor;
+mod dictionary;
 mod engine;
 mod error;
 mod foreign;
 mod load;
 mod locks;
+mod observer;
 mod online;
 mod pool;
 mod row;

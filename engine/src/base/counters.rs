@@ -6,13 +6,15 @@ use crossbeam_utils::CachePadded;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 macro_rules! counters {
-    ($($(#[$doc:meta])* $name:ident),* $(,)?) => {
+    ($($(#[doc = $doc:literal])* $name:ident),* $(,)?) => {
         /// All counters of an engine. Relaxed atomics: exact totals, no ordering.
         #[derive(Default)]
-        pub struct Counters { $($(#[$doc])* pub $name: Counter),* }
+        pub struct Counters { $($(#[doc = $doc])* pub $name: Counter),* }
         impl Counters {
             /// Names, in the order of [`Counters::value`].
             pub const NAMES: &'static [&'static str] = &[$(stringify!($name)),*];
+            /// What each counts: the lines of its comment, in the same order.
+            const COMMENTS: &'static [&'static [&'static str]] = &[$(&[$($doc),*]),*];
             pub fn value(&self, i: usize) -> u64 {
                 let all = [$(&self.$name),*];
                 all[i].get()
@@ -44,6 +46,64 @@ impl Counter {
     }
     pub fn get(&self) -> u64 {
         self.0.load(Ordering::Relaxed)
+    }
+}
+
+/// How a counter's value moves.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// Only grows.
+    Total,
+    /// The value of this moment.
+    Gauge,
+    /// The largest value since the engine was opened.
+    Maximum,
+}
+
+/// The first counter of each subsystem, and InnoDB's name of the subsystem.
+const SUBSYSTEMS: &[(&str, &str)] = &[
+    ("buffer_pool_read_requests", "buffer"),
+    ("data_read", "os"),
+    ("redo_log_bytes", "log"),
+    ("bulk_pages_written", "index"),
+    ("commits", "transaction"),
+    ("row_lock_waits", "lock"),
+    ("rows_read", "dml"),
+    ("history_list_length", "purge"),
+    ("active_transactions", "transaction"),
+    ("change_buffer_applied_directly", "change_buffer"),
+    ("engine_stopped", "engine"),
+];
+
+const GAUGE: &str = "Gauge:";
+
+impl Counters {
+    /// What the counter means, in one line.
+    pub fn comment(i: usize) -> String {
+        let lines: Vec<&str> = Counters::COMMENTS[i].iter().map(|line| line.trim()).collect();
+        let text = lines.join(" ");
+        text.strip_prefix(GAUGE)
+            .map_or(text.clone(), |rest| rest.trim().to_string())
+    }
+    pub fn kind(i: usize) -> Kind {
+        let is_gauge = Counters::COMMENTS[i]
+            .first()
+            .is_some_and(|line| line.trim().starts_with(GAUGE));
+        match Counters::NAMES[i] {
+            _ if is_gauge => Kind::Gauge,
+            "redo_log_group_size_max" | "row_lock_time_max_us" => Kind::Maximum,
+            _ => Kind::Total,
+        }
+    }
+    /// The part of the engine that counts it.
+    pub fn subsystem(i: usize) -> &'static str {
+        let begun = Counters::NAMES[..=i].iter().rev();
+        let of = |name: &&str| SUBSYSTEMS.iter().find(|(first, _)| first == name);
+        begun
+            .filter_map(of)
+            .map(|(_, subsystem)| *subsystem)
+            .next()
+            .unwrap_or("")
     }
 }
 
@@ -250,6 +310,8 @@ counters! {
     /// Gauge: seconds until nothing is pending, at the speed of the last seconds; 0 while nothing
     /// is merged.
     change_buffer_drain_eta,
+    /// Gauge: 1 after the engine has stopped (I6); every statement of it fails.
+    engine_stopped,
 }
 
 #[cfg(test)]
@@ -261,6 +323,25 @@ mod tests {
         c.deadlocks.add(3);
         let i = Counters::NAMES.iter().position(|n| *n == "deadlocks").unwrap();
         assert_eq!(c.value(i), 3);
+    }
+    #[test]
+    fn each_has_a_subsystem_and_a_kind() {
+        for (first, _) in SUBSYSTEMS {
+            assert!(Counters::NAMES.contains(first), "{first}");
+        }
+        let text = include_str!("../../../docs/status.md");
+        for (i, name) in Counters::NAMES.iter().enumerate() {
+            assert!(!Counters::subsystem(i).is_empty() && !Counters::comment(i).is_empty());
+            let row = text.lines().find(|line| line.starts_with(&format!("| {name} |")));
+            let unit = row.and_then(|row| row.split('|').nth(2)).expect("explained").trim();
+            let kind = match unit {
+                "ON, OFF" | "0, 1" => Kind::Gauge,
+                unit if unit.ends_with(", now") => Kind::Gauge,
+                unit if unit.ends_with(", max") => Kind::Maximum,
+                _ => Kind::Total,
+            };
+            assert_eq!(Counters::kind(i), kind, "{name}");
+        }
     }
     #[test]
     fn each_is_explained_to_administrators() {

@@ -1,8 +1,8 @@
 //! What every layer shares: ids, errors, the byte codec, counters, ranked locks, hooks for tests.
 //!
 //! Order of the files, top to bottom: `sync` and `sync_point`, `schedule_jitter`; `poison`,
-//! `error`, `ids`. The files `counters`, `log_dedup`, `mutant`, `bytes` and `level` use no other
-//! file here. Called by: every other module.
+//! `error`, `ids`. The files `counters`, `log_dedup`, `mutant`, `observer`, `bytes` and `level` use
+//! no other file here. Called by: every other module.
 pub mod bytes;
 pub mod counters;
 pub mod error;
@@ -10,6 +10,7 @@ pub mod ids;
 pub mod level;
 pub mod log_dedup;
 pub mod mutant;
+pub mod observer;
 pub mod poison;
 pub mod schedule_jitter;
 pub mod sync;

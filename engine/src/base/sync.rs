@@ -3,10 +3,12 @@
 //! Debug builds check the order at each lock. Page latches have a protocol of their own (invariant
 //! I5, `pool`): they come before every rank here but those marked "over latches". A mutex of such a
 //! rank is taken only while no latch is held. Called by: every layer.
+use super::observer::mutex_wait;
 use super::schedule_jitter::before_lock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use std::fmt;
 use std::ops::{Deref, DerefMut};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 // Lock-free files take these names from here, and so do the files beside them that a model needs.
@@ -78,6 +80,74 @@ pub enum Rank {
     Leaf = 100,
 }
 
+impl Rank {
+    /// In ascending order.
+    pub const ALL: &'static [Rank] = &[
+        Rank::EngineWorkers,
+        Rank::RedoSwitch,
+        Rank::Gauges,
+        Rank::StatisticsCompute,
+        Rank::Catalog,
+        Rank::TableCounters,
+        Rank::PageCounts,
+        Rank::UniqueGuard,
+        Rank::InDoubt,
+        Rank::DeadlockSearch,
+        Rank::LockShard,
+        Rank::TrxSys,
+        Rank::UndoStreams,
+        Rank::DeltaCount,
+        Rank::FileLength,
+        Rank::PageTable,
+        Rank::FreeList,
+        Rank::DirtyList,
+        Rank::RedoControl,
+        Rank::RedoWrite,
+        Rank::RedoSync,
+        Rank::RedoRing,
+        Rank::RedoAppend,
+        Rank::RedoFlush,
+        Rank::Files,
+        Rank::MergePass,
+        Rank::MergeFailures,
+        Rank::Leaf,
+    ];
+}
+
+/// Times that a thread found a mutex of the rank locked, and threads that wait now.
+struct Contention {
+    waits: [AtomicU64; Rank::Leaf as usize + 1],
+    now: AtomicU64,
+}
+
+static CONTENTION: Contention = Contention {
+    waits: [const { AtomicU64::new(0) }; Rank::Leaf as usize + 1],
+    now: AtomicU64::new(0),
+};
+
+/// Waits for mutexes since the process began, by rank. A lock that was free is not counted.
+pub fn contention() -> impl Iterator<Item = (Rank, u64)> {
+    let waits = |rank: &Rank| CONTENTION.waits[*rank as usize].load(Ordering::Relaxed);
+    Rank::ALL.iter().map(move |rank| (*rank, waits(rank)))
+}
+
+/// Threads that wait for a mutex at this moment.
+pub fn waiting_now() -> u64 {
+    CONTENTION.now.load(Ordering::Relaxed)
+}
+
+/// Locks a mutex that was found locked.
+#[cold]
+#[inline(never)]
+fn wait_for<T>(rank: Rank, mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    CONTENTION.waits[rank as usize].fetch_add(1, Ordering::Relaxed);
+    CONTENTION.now.fetch_add(1, Ordering::Relaxed);
+    let mut guard = None;
+    mutex_wait(rank as u8, &mut || guard = Some(mutex.lock()));
+    CONTENTION.now.fetch_sub(1, Ordering::Relaxed);
+    guard.expect("the observer runs what it observes")
+}
+
 #[cfg(debug_assertions)]
 thread_local! {
     static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
@@ -90,7 +160,6 @@ pub fn give_way() {
 
 /// A mutex with a rank.
 pub struct RankedMutex<T> {
-    #[cfg_attr(not(debug_assertions), allow(dead_code))]
     rank: Rank,
     inner: Mutex<T>,
 }
@@ -126,7 +195,7 @@ impl<T> RankedMutex<T> {
         RankedGuard {
             #[cfg(debug_assertions)]
             rank: self.rank,
-            inner: self.inner.lock(),
+            inner: self.take(),
         }
     }
     /// As `lock`, but a mutex of the same rank may be held. One thread takes a whole family of
@@ -146,7 +215,13 @@ impl<T> RankedMutex<T> {
         RankedGuard {
             #[cfg(debug_assertions)]
             rank: self.rank,
-            inner: self.inner.lock(),
+            inner: self.take(),
+        }
+    }
+    fn take(&self) -> MutexGuard<'_, T> {
+        match self.inner.try_lock() {
+            Some(guard) => guard,
+            None => wait_for(self.rank, &self.inner),
         }
     }
     pub fn get_mut(&mut self) -> &mut T {

@@ -3,6 +3,7 @@
 //!
 //! Called by the change worker, during a drain that was asked for, and by a slow close.
 use super::config::{Level, LogSink};
+use crate::base::observer::{progress, Stage};
 use crate::table::Store;
 
 const NOTE_EVERY_US: u64 = 10 * 1_000_000;
@@ -30,6 +31,10 @@ impl DrainNotes {
         let merged = store.counters.change_buffer_merged_entries.get();
         let left = store.change.entries();
         let merged_before = std::mem::replace(&mut self.merged, merged);
+        if let (Some(drain), true) = (&self.drain, draining) {
+            let done = merged - drain.merged;
+            progress(Stage::Drain, done, done + left.max(1));
+        }
         match &mut self.drain {
             None if draining => {
                 if left > 0 {
@@ -75,6 +80,7 @@ impl DrainNotes {
                         log(Level::Info, &format!("change buffer: draining ended, {done} entries merged in {seconds} s, {left} are left: {why}"));
                     }
                 }
+                progress(Stage::Drain, 1, 1);
                 self.drain = None;
             }
             _ => {}

@@ -9,6 +9,7 @@ use super::page_list::PageLists;
 use super::pool_rates::PoolRates;
 use super::redo_switch::RedoSwitch;
 use super::report::deadlocks::DeadlockTexts;
+use super::report::rates::LastReport;
 use super::start::checkpoint::write_checkpoint;
 use super::steps::PURGE_RECORDS;
 use super::workers::{stopped, Workers};
@@ -39,6 +40,7 @@ pub struct Engine {
     /// Time of day (microseconds) when the disk's clock began, so that a moment is shown the same
     /// whenever a user asks.
     pub(super) day_at_zero_us: u64,
+    pub(super) last_report: LastReport,
 }
 
 /// How much a close does first.

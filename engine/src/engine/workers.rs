@@ -21,6 +21,7 @@ use super::drain::DrainNotes;
 use super::page_list::PageLists;
 use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback, PURGE_RECORDS};
+use crate::base::observer::{progress, run_thread, Stage};
 use crate::base::sync::{RankedCondvar, RankedMutex};
 use crate::base::{Error, LogDedup, Result};
 use crate::pool::Void;
@@ -174,7 +175,7 @@ impl Group {
         let (shared, log) = (store.clone(), log.clone());
         let (store, stop) = (shared.clone(), self.stop.clone());
         let label = name.to_string();
-        let run = move || {
+        let work = move || {
             let why = match catch_unwind(AssertUnwindSafe(|| body(&store, &stop))) {
                 Ok(Ok(())) => return,
                 Ok(Err(Error::Poisoned(why))) => why,
@@ -188,6 +189,8 @@ impl Group {
                 log(Level::Error, &stopped(&why));
             }
         };
+        let thread_name = name.to_string();
+        let run = move || run_thread(&thread_name, work);
         match std::thread::Builder::new().name(name.to_string()).spawn(run) {
             Ok(thread) => self.threads.push(thread),
             Err(e) => shared.pool.poison(&format!("thread {name} cannot be started: {e}")),
@@ -357,8 +360,11 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
     );
     let (count, began_us) = (losers.len(), store.pool.disk().now_us());
     let mut rollback = LoserRollback::new(losers);
+    let total = store.trx_sys.rollback_records_left();
     // Asked to stop: the next open finds the rest.
     while !stop.is_asked() {
+        let left = store.trx_sys.rollback_records_left().min(total);
+        progress(Stage::RollbackAtStart, total - left, total.max(1));
         match rollback.step(store, ROLLBACK_RECORDS) {
             Ok(true) => {}
             Ok(false) => {
@@ -370,6 +376,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
                     }
                     n => format!("; {n} wait for what is in their way"),
                 };
+                progress(Stage::RollbackAtStart, 1, 1);
                 let text = format!("rollback of uncommitted transactions is done: {count} in {seconds} s{waiting}");
                 log(Level::Info, &text);
                 break;

@@ -40,6 +40,15 @@ pub struct ReadOp<'a> {
     pub data: &'a mut [u8],
 }
 
+/// What a file takes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct FileSize {
+    /// Its length.
+    pub bytes: u64,
+    /// What the file system keeps of it: less than its length if it has holes.
+    pub allocated: u64,
+}
+
 /// An open file.
 // A file's length is a call that can fail; "is empty" would be one more.
 #[allow(clippy::len_without_is_empty)]
@@ -76,6 +85,8 @@ pub trait Disk: Send + Sync {
     /// Durable on return; replaces `to`.
     fn rename(&self, from: &str, to: &str) -> Result<()>;
     fn list(&self) -> Result<Vec<String>>;
+    /// Without opening the file. None: there is no file of that name.
+    fn size(&self, name: &str) -> Result<Option<FileSize>>;
     /// Carries out the whole batch, in any order, without a sync. Returns when all writes have
     /// ended, with the first error.
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()>;

@@ -11,7 +11,7 @@ pub mod real;
 pub mod sim;
 
 pub use align::AlignedBuf;
-pub use disk::{Caching, Disk, File, Mode, ReadOp, WriteOp, IO_ALIGN};
+pub use disk::{Caching, Disk, File, FileSize, Mode, ReadOp, WriteOp, IO_ALIGN};
 pub use files::Files;
 pub use real::{local_time, RealDisk};
 pub use sim::SimDisk;

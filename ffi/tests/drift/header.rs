@@ -88,6 +88,7 @@ fn base(tokens: &mut Tokens<'_>) -> Base {
         "uint64_t" => "u64",
         "int32_t" => "i32",
         "int64_t" => "i64",
+        "double" => "f64",
         other => other,
     };
     (of.to_string(), is_const)

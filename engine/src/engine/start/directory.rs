@@ -12,7 +12,7 @@ pub(super) fn is_ours(name: &str) -> bool {
 }
 
 /// The number of a data file, by its name.
-pub(super) fn file_number(name: &str) -> Option<FileId> {
+pub(in crate::engine) fn file_number(name: &str) -> Option<FileId> {
     let digits = name.strip_suffix(".slu").filter(|d| d.len() == 8)?;
     FileId::from_str_radix(digits, 16).ok()
 }

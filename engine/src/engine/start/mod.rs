@@ -3,7 +3,7 @@
 //! Order, top to bottom: `open` (the door), `recover`, `orphan_files`, `read_log`, `parts`,
 //! `directory`, `checkpoint`.
 pub(super) mod checkpoint;
-mod directory;
+pub(super) mod directory;
 mod open;
 mod orphan_files;
 mod parts;

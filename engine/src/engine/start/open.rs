@@ -27,6 +27,7 @@ use crate::engine::page_list::PageLists;
 use crate::engine::pool_rates::PoolRates;
 use crate::engine::redo_switch::RedoSwitch;
 use crate::engine::report::deadlocks::DeadlockTexts;
+use crate::engine::report::rates::LastReport;
 use crate::engine::workers::Workers;
 use crate::io::Disk;
 use crate::redo::Redo;
@@ -47,6 +48,7 @@ impl Engine {
     pub(in crate::engine) fn open_still(disk: Arc<dyn Disk>, config: Config) -> Result<Arc<Engine>> {
         let counters = Arc::new(Counters::default());
         let day_at_zero_us = (disk.wall_s() * 1_000_000).saturating_sub(disk.now_us());
+        let last_report = LastReport::new(disk.now_us());
         let opened = create_or_recover(disk, &config, counters).map_err(with_way_out)?;
         let store = Arc::new(Store::new(
             opened.pool,
@@ -75,6 +77,7 @@ impl Engine {
             pool_rates: PoolRates::new(),
             print_all_deadlocks,
             day_at_zero_us,
+            last_report,
         });
         engine.apply_at_open(&config)?;
         Ok(engine)

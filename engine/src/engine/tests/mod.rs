@@ -41,6 +41,7 @@ mod full_disk;
 mod engine_log;
 mod prepared_and_purge;
 mod delete_and_reinsert;
+mod dictionary;
 mod redo_off;
 mod version_cache;
 mod fixture;

@@ -57,7 +57,7 @@ fn waits_and_deadlocks_are_reported_by_name() {
         assert!(wait.contains("(connection 11)"), "{wait}");
         assert_eq!(rig.insert(&mut first, &[2], &row(2)), Err(Error::Deadlock));
         let text = rig.engine.status_text();
-        let account = text.split("LATEST DEADLOCK").nth(1).expect("an account");
+        let account = text.split("LATEST DETECTED DEADLOCK").nth(1).expect("an account");
         assert!(line(account, "(1)").contains("connection 11"), "{account}");
         assert!(line(account, "(2)").contains("connection 12"), "{account}");
         assert!(account.contains("table t, clustered index, key 02"), "{account}");
@@ -68,7 +68,7 @@ fn waits_and_deadlocks_are_reported_by_name() {
         // In the words of when it was found.
         rig.store().tables().rename_table("t", "renamed").expect("rename");
         let text = rig.engine.status_text();
-        let account = text.split("LATEST DEADLOCK").nth(1).expect("an account");
+        let account = text.split("LATEST DETECTED DEADLOCK").nth(1).expect("an account");
         assert!(account.contains("table t, clustered index, key 02"), "{account}");
         rig.engine.commit(&mut first, false).expect("commit");
         waiting.join().expect("second");

@@ -6,6 +6,8 @@
 //! puts it back, so no call waits for another call's I/O. Takes `Rank::Leaf` around the pooled
 //! rings, never across I/O. Holds `unsafe`. Called by: `disk` here.
 use super::error::io_error;
+use super::observed;
+use crate::base::observer::FileCall;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Result;
 use crate::io::disk::{first_error, ReadOp, WriteOp, IO_ALIGN};
@@ -121,7 +123,14 @@ impl Batch {
             Some(ring) => ring,
             None => IoUring::new(DEPTH as u32).ok()?,
         };
-        let (results, sound) = run(&mut ring, &requests, &mut |ring| ring.submit_and_wait(1));
+        let call = match requests[0].write {
+            true => FileCall::Write,
+            false => FileCall::Read,
+        };
+        let parts = requests.iter().map(|request| (request.fd, request.len as usize));
+        let (results, sound) = observed::batch(call, parts, || {
+            run(&mut ring, &requests, &mut |ring| ring.submit_and_wait(1))
+        });
         let mut kept = rings.lock();
         if sound && kept.len() < RINGS_KEPT {
             kept.push(ring);

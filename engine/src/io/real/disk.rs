@@ -7,13 +7,14 @@
 use super::batch::Batch;
 use super::error::{io_error, retry, sync_error};
 use super::file::RealFile;
+use super::observed;
 use crate::base::{Error, Result};
-use crate::io::disk::{Caching, Disk, File, Mode, ReadOp, WriteOp};
+use crate::io::disk::{Caching, Disk, File, FileSize, Mode, ReadOp, WriteOp};
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher};
 use std::io::ErrorKind;
 use std::os::fd::AsRawFd;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Once};
@@ -21,6 +22,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 /// Held locked (flock) as long as the [`RealDisk`] lives; not shown by `list`.
 pub(super) const LOCK_FILE: &str = "sluice.lock";
+/// Unit in which `stat` counts what a file takes, in bytes.
+const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A directory, open and locked.
 pub struct RealDisk {
@@ -124,16 +127,17 @@ impl Disk for RealDisk {
     fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>> {
         let full = self.full_path(name);
         let path = full.display().to_string();
-        let (file, direct) = open_options(&full, mode, caching).map_err(|e| {
-            if e.kind() == ErrorKind::AlreadyExists {
-                return Error::Exists(path.clone());
-            }
-            let is_refused = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
-            match io_error("open", &path, None, e) {
-                Error::Io(damage) if is_refused => Error::TooManyFiles(damage.what),
-                error => error,
-            }
-        })?;
+        let (file, direct) =
+            observed::open(&path, mode != Mode::Open, || open_options(&full, mode, caching)).map_err(|e| {
+                if e.kind() == ErrorKind::AlreadyExists {
+                    return Error::Exists(path.clone());
+                }
+                let is_refused = matches!(e.raw_os_error(), Some(libc::EMFILE | libc::ENFILE));
+                match io_error("open", &path, None, e) {
+                    Error::Io(damage) if is_refused => Error::TooManyFiles(damage.what),
+                    error => error,
+                }
+            })?;
         if mode == Mode::Create {
             retry(|| file.sync_all()).map_err(|e| sync_error("sync", &path, e))?;
             self.sync_names()?;
@@ -148,7 +152,10 @@ impl Disk for RealDisk {
     fn remove(&self, name: &str) -> Result<()> {
         let full = self.full_path(name);
         match std::fs::remove_file(&full) {
-            Ok(()) => self.sync_names(),
+            Ok(()) => {
+                observed::removed(&full);
+                self.sync_names()
+            }
             Err(e) if e.kind() == ErrorKind::NotFound => Ok(()),
             Err(e) => Err(io_error("remove", &full.display().to_string(), None, e)),
         }
@@ -157,6 +164,7 @@ impl Disk for RealDisk {
         let full = self.full_path(from);
         std::fs::rename(&full, self.full_path(to))
             .map_err(|e| io_error(&format!("rename to {to}"), &full.display().to_string(), None, e))?;
+        observed::removed(&full);
         self.sync_names()
     }
     fn list(&self) -> Result<Vec<String>> {
@@ -172,6 +180,17 @@ impl Disk for RealDisk {
         }
         names.sort();
         Ok(names)
+    }
+    fn size(&self, name: &str) -> Result<Option<FileSize>> {
+        let full = self.full_path(name);
+        match std::fs::metadata(&full) {
+            Ok(found) => Ok(Some(FileSize {
+                bytes: found.len(),
+                allocated: found.blocks() * STAT_BLOCK_BYTES,
+            })),
+            Err(e) if e.kind() == ErrorKind::NotFound => Ok(None),
+            Err(e) => Err(io_error("ask for the size of", &full.display().to_string(), None, e)),
+        }
     }
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
         self.batch.write(ops)

@@ -5,6 +5,8 @@
 //! reason. Takes no locks. Called by: `disk` here, which opens files, and their users through
 //! [`File`].
 use super::error::{io_error, retry, sync_error};
+use super::observed;
+use crate::base::observer::FileCall;
 use crate::base::Result;
 use crate::io::align::{is_aligned, is_aligned_range, AlignedBuf};
 use crate::io::disk::{File, IO_ALIGN};
@@ -105,26 +107,37 @@ impl RealFile {
     }
 }
 
+impl Drop for RealFile {
+    fn drop(&mut self) {
+        observed::close(&self.file);
+    }
+}
+
 impl File for RealFile {
     fn read_at(&self, data: &mut [u8], offset: u64) -> Result<()> {
-        if !self.direct || is_aligned(data, offset) {
-            return self.read_whole(data, offset);
-        }
-        self.check_aligned(data.len(), offset);
-        let mut bounce = AlignedBuf::new(data.len());
-        self.read_whole(&mut bounce, offset)?;
-        data.copy_from_slice(&bounce);
-        Ok(())
+        observed::call(FileCall::Read, &self.file, data.len(), || {
+            if !self.direct || is_aligned(data, offset) {
+                return self.read_whole(data, offset);
+            }
+            self.check_aligned(data.len(), offset);
+            let mut bounce = AlignedBuf::new(data.len());
+            self.read_whole(&mut bounce, offset)?;
+            data.copy_from_slice(&bounce);
+            Ok(())
+        })
     }
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
-        if !self.direct || is_aligned(data, offset) {
-            return self.write_whole(data, offset);
-        }
-        self.check_aligned(data.len(), offset);
-        self.write_whole(&AlignedBuf::from_slice(data), offset)
+        observed::call(FileCall::Write, &self.file, data.len(), || {
+            if !self.direct || is_aligned(data, offset) {
+                return self.write_whole(data, offset);
+            }
+            self.check_aligned(data.len(), offset);
+            self.write_whole(&AlignedBuf::from_slice(data), offset)
+        })
     }
     fn sync(&self) -> Result<()> {
-        retry(|| self.file.sync_data()).map_err(|e| sync_error("sync", &self.path, e))
+        let synced = observed::call(FileCall::Sync, &self.file, 0, || retry(|| self.file.sync_data()));
+        synced.map_err(|e| sync_error("sync", &self.path, e))
     }
     fn len(&self) -> Result<u64> {
         let meta = self.file.metadata();
@@ -134,10 +147,13 @@ impl File for RealFile {
     }
     fn set_len(&self, len: u64) -> Result<()> {
         let old = self.len()?;
-        if len > old {
-            return self.allocate(old, len);
-        }
-        retry(|| self.file.set_len(len)).map_err(|e| io_error(&format!("shorten to {len} bytes"), &self.path, None, e))
+        observed::call(FileCall::ChangeSize, &self.file, 0, || {
+            if len > old {
+                return self.allocate(old, len);
+            }
+            let shortened = retry(|| self.file.set_len(len));
+            shortened.map_err(|e| io_error(&format!("shorten to {len} bytes"), &self.path, None, e))
+        })
     }
     fn is_direct(&self) -> bool {
         self.direct

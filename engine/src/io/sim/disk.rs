@@ -7,7 +7,7 @@ use super::pending::survivors;
 use super::state::{io_error, Fate, State};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
-use crate::io::disk::{first_error, Caching, Disk, File, Mode, ReadOp, WriteOp};
+use crate::io::disk::{first_error, Caching, Disk, File, FileSize, Mode, ReadOp, WriteOp};
 use std::sync::Arc;
 
 /// A disk in memory. Clones share it.
@@ -126,6 +126,15 @@ impl Disk for SimDisk {
         let state = self.state();
         state.check_alive("list", "the directory")?;
         Ok(state.names.keys().cloned().collect())
+    }
+    fn size(&self, name: &str) -> Result<Option<FileSize>> {
+        let state = self.state();
+        state.check_alive("ask for the size of", name)?;
+        let bytes = |id: &u64| state.bodies[id].live.len() as u64;
+        Ok(state.names.get(name).map(bytes).map(|bytes| FileSize {
+            bytes,
+            allocated: bytes,
+        }))
     }
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
         first_error(ops.iter().map(|op| op.file.write_at(op.data, op.offset)))

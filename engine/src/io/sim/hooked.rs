@@ -3,7 +3,7 @@
 //! Called by: tests of `engine` and `pool`.
 use super::SimDisk;
 use crate::base::Result;
-use crate::io::disk::{Caching, Disk, File, Mode, ReadOp, WriteOp};
+use crate::io::disk::{Caching, Disk, File, FileSize, Mode, ReadOp, WriteOp};
 use std::sync::Arc;
 
 /// A call at which the hook runs.
@@ -52,6 +52,9 @@ impl Disk for HookedDisk {
     }
     fn list(&self) -> Result<Vec<String>> {
         self.disk.list()
+    }
+    fn size(&self, name: &str) -> Result<Option<FileSize>> {
+        self.disk.size(name)
     }
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
         (self.hook)(Call::Batch)?;

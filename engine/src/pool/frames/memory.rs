@@ -6,9 +6,10 @@
 //!
 //! Takes no latch. One thread at a time maps and unmaps.
 //! Called by: `frame`, which hands out parts of it under the page latches.
+use crate::base::observer::{memory, Memory};
 use crate::base::{Error, Result};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes that are given back in one call. Page faults of other threads wait for the call.
 const RELEASE_STEP: usize = 16 << 20;
@@ -18,6 +19,8 @@ const SYSTEM_PAGE: usize = 64 << 10;
 pub(in crate::pool) struct Region {
     base: NonNull<u8>,
     reserved: usize,
+    /// Bytes that are mapped now.
+    mapped: AtomicUsize,
     huge_pages: AtomicBool,
 }
 
@@ -43,6 +46,7 @@ impl Region {
         Ok(Region {
             base: NonNull::new(at.cast::<u8>()).expect("mmap never gives address 0"),
             reserved: len,
+            mapped: AtomicUsize::new(0),
             huge_pages: AtomicBool::new(false),
         })
     }
@@ -70,6 +74,8 @@ impl Region {
         // SAFETY: advice about our own mapping; its failure costs speed only.
         let advised = unsafe { libc::madvise(at, to - from, libc::MADV_HUGEPAGE) };
         self.huge_pages.store(advised == 0, Ordering::Relaxed);
+        self.mapped.fetch_add(to - from, Ordering::Relaxed);
+        memory(Memory::BufferPool, (to - from) as i64);
         Ok(())
     }
     /// Gives the memory of the bytes from `from` to `to` back to the system. The addresses stay
@@ -86,6 +92,8 @@ impl Region {
         if from < to {
             // SAFETY: as above. A failure leaves empty memory mapped, which does no harm.
             unsafe { map(self.base.as_ptr().add(from).cast(), to - from, libc::MAP_FIXED) };
+            self.mapped.fetch_sub(to - from, Ordering::Relaxed);
+            memory(Memory::BufferPool, -((to - from) as i64));
         }
     }
     /// Did the kernel accept the advice to use huge pages?
@@ -113,5 +121,6 @@ impl Drop for Region {
     fn drop(&mut self) {
         // SAFETY: our mapping, and no borrow of it is left: users borrow from this value's owner.
         unsafe { libc::munmap(self.base.as_ptr().cast(), self.reserved) };
+        memory(Memory::BufferPool, -(*self.mapped.get_mut() as i64));
     }
 }

@@ -10,6 +10,7 @@
 //! Called by: the pool, which starts the threads and stops them; recovery, which reads its batches
 //! itself.
 use super::fetch::Reader;
+use crate::base::observer::run_thread;
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Error, FileId, PageId, Result};
 use crate::io::files::OpenFile;
@@ -25,6 +26,7 @@ use std::thread::{self, JoinHandle};
 /// Requests kept; newer ones are dropped.
 const QUEUE_MAX: usize = 1024;
 const BATCH_MAX: usize = 32;
+const THREAD_NAME: &str = "sluice-read";
 
 #[derive(Default)]
 struct Wanted {
@@ -57,9 +59,9 @@ impl PrefetchQueue {
         for number in 0..threads {
             let queue = Arc::clone(self);
             let bring_in = bring_in.clone();
-            let work = move || while queue.next_batch().is_some_and(&bring_in) {};
+            let work = move || run_thread(THREAD_NAME, || while queue.next_batch().is_some_and(&bring_in) {});
             let thread = thread::Builder::new()
-                .name(format!("sluice-read-{number}"))
+                .name(format!("{THREAD_NAME}-{number}"))
                 .spawn(work)
                 .map_err(|e| Error::Full(format!("cannot start a read-ahead thread: {e}")))?;
             self.workers.lock().push(thread);

@@ -1,0 +1,92 @@
+//! Tables, indexes, files and metrics, as INFORMATION_SCHEMA shows them, and the sections of SHOW
+//! ENGINE STATUS.
+use super::fixture::*;
+use crate::base::counters::Kind;
+use crate::base::Counters;
+use crate::engine::report::dictionary::{file_infos, index_infos, table_infos, FileKind, IndexKind};
+use crate::engine::report::metrics::metrics as all_metrics;
+use crate::io::sim::SimDisk;
+use crate::pool::PAGE_SIZE;
+use crate::txn::Isolation;
+
+fn filled() -> TableFixture {
+    let rig = TableFixture::create(SimDisk::new(1));
+    let mut trx = rig.begin(Isolation::ReadCommitted);
+    for n in 0..50u8 {
+        let row = Row {
+            group: n,
+            shade: 0,
+            tag: Some(n as u16),
+            body: vec![n; 100],
+        };
+        rig.insert(&mut trx, &[n], &row).expect("insert");
+    }
+    rig.engine.commit(&mut trx, false).expect("commit");
+    rig
+}
+
+#[test]
+fn each_table_has_its_indexes_and_its_file() {
+    let rig = filled();
+    let tables = table_infos(&rig.engine);
+    let [table] = &tables[..] else { panic!("{tables:?}") };
+    assert_eq!((table.name.as_str(), table.indexes, table.temporary), ("t", 3, false));
+    assert_eq!((table.id, table.broken.as_ref()), (rig.table.layout().id, None));
+    let indexes = index_infos(&rig.engine);
+    let kinds: Vec<IndexKind> = indexes.iter().map(|index| index.kind).collect();
+    assert_eq!(kinds, [IndexKind::Clustered, IndexKind::Plain, IndexKind::Unique]);
+    assert!(indexes
+        .iter()
+        .all(|index| index.table == table.id && !index.quarantined));
+    assert_eq!(indexes[0].delta_root, None);
+    let files = file_infos(&rig.engine).expect("files");
+    let mine = files.iter().find(|file| file.id == Some(table.id)).expect("its file");
+    assert_eq!((mine.kind, mine.owner.as_deref()), (FileKind::Table, Some("t")));
+    let usage = mine.usage.expect("readable");
+    assert_eq!(mine.size.bytes, usage.pages as u64 * PAGE_SIZE as u64);
+    assert!(usage.used > 3 && usage.used <= usage.pages, "{usage:?}");
+    for kind in [FileKind::System, FileKind::Undo, FileKind::RedoLog] {
+        assert!(files.iter().any(|file| file.kind == kind), "{kind:?}");
+    }
+    assert!(files.iter().all(|file| file.kind != FileKind::Unnamed), "{files:?}");
+}
+
+#[test]
+fn metrics_are_the_counters() {
+    let rig = filled();
+    let (_, metrics) = all_metrics(&rig.engine);
+    assert_eq!(metrics.len(), Counters::NAMES.len());
+    let of = |name: &str| metrics.iter().find(|metric| metric.name == name).expect("a metric");
+    assert_eq!((of("rows_inserted").value, of("rows_inserted").subsystem), (50, "dml"));
+    assert_eq!(
+        (of("redo_log_lsn").kind, of("redo_log_lsn").per_second),
+        (Kind::Gauge, None)
+    );
+    assert_eq!(of("change_buffer_age").comment.find("Gauge"), None);
+    assert_eq!(of("engine_stopped").value, 0);
+    rig.engine.poison("a test");
+    assert_eq!(all_metrics(&rig.engine).1.last().map(|metric| metric.value), Some(1));
+}
+
+#[test]
+fn the_status_has_the_sections_of_innodb() {
+    let rig = filled();
+    let text = rig.engine.status_text_with("a row was refused\n");
+    let mut from = 0;
+    for title in [
+        "BACKGROUND THREAD",
+        "SEMAPHORES",
+        "LATEST FOREIGN KEY ERROR",
+        "TRANSACTIONS",
+        "FILE I/O",
+        "INSERT BUFFER",
+        "LOG",
+        "BUFFER POOL AND MEMORY",
+        "ROW OPERATIONS",
+    ] {
+        let at = text[from..].find(&format!("\n{title}"));
+        from += at.unwrap_or_else(|| panic!("{title} is missing, or comes too early:\n{text}"));
+    }
+    assert!(text.contains("Number of rows inserted 50, "), "{text}");
+    assert!(!rig.engine.status_text().contains("FOREIGN KEY ERROR"));
+}
