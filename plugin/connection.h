@@ -96,6 +96,7 @@ private:
   void give_back_autoinc_locks();
   void end_transaction();
   bool waits_for_log() const;
+  void make_visible();
   bool is_alone() const;
   bool is_undecided() const;
   /* A statement that began as a transaction of its own ends it, even if it has turned autocommit

@@ -5,17 +5,20 @@
 //! reason. Takes no locks. Called by: `disk` here, which opens files, and their users through
 //! [`File`].
 use super::error::{io_error, retry, sync_error};
+use super::gate::Gate;
 use crate::base::Result;
 use crate::io::align::{is_aligned, is_aligned_range, AlignedBuf};
 use crate::io::disk::{File, IO_ALIGN};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// An open file of a [`RealDisk`](super::RealDisk).
 pub struct RealFile {
     pub(super) file: std::fs::File,
     pub(super) path: String,
     pub(super) direct: bool,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl RealFile {
@@ -117,6 +120,7 @@ impl File for RealFile {
         Ok(())
     }
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        let _passed = self.gate.pass();
         if !self.direct || is_aligned(data, offset) {
             return self.write_whole(data, offset);
         }
@@ -133,6 +137,7 @@ impl File for RealFile {
             .len())
     }
     fn set_len(&self, len: u64) -> Result<()> {
+        let _passed = self.gate.pass();
         let old = self.len()?;
         if len > old {
             return self.allocate(old, len);

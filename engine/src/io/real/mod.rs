@@ -1,10 +1,11 @@
 //! The real disk: a directory, its files, and batches of I/O on them.
 //!
-//! Order of the files, top to bottom: `disk`, then `file` and `batch`, then `error`.
+//! Order of the files, top to bottom: `disk`, then `file` and `batch`, then `gate` and `error`.
 mod batch;
 mod disk;
 mod error;
 mod file;
+mod gate;
 
 #[cfg(test)]
 mod tests;
