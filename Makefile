@@ -26,6 +26,7 @@
 #                     the same transactions, with an account of every row and table; soak: MINUTES of each
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
+#   make galera       a cluster of three nodes: conflicts, DDL, kill -9, state transfers for MINUTES, then compared
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make buffering-cost   what the change buffer costs with all pages in memory
@@ -260,7 +261,11 @@ isolation: plugin
 	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
 	  --kills $(KILLS) --seed $(or $(SEED),1)
 
-.PHONY: replication long-reader buffering-cost
+.PHONY: replication long-reader buffering-cost galera
+galera: MINUTES := 5
+galera: plugin
+	@scripts/galera.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 replication: MINUTES := 10
 replication: plugin
 	@scripts/replication.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

@@ -66,8 +66,8 @@ uint32 id_of(const std::vector<std::string> &columns)
   return id.value();
 }
 
-/* A unique key of the server. WITHOUT OVERLAPS compares periods by their overlap, so the period, its
-   last two parts, is left out: more conflicts, and none that is not seen. */
+/* A unique key of the server. WITHOUT OVERLAPS compares periods by their overlap. So the period,
+   its last two parts, is left out: more conflicts, and none that is not seen. */
 uint parts_of(const KEY &key) { return key.user_defined_key_parts - (key.without_overlaps ? 2 : 0); }
 
 uint32 id_of(const KEY &key)

@@ -110,8 +110,8 @@ mutants! {
     ParentNotLocked,
     /// Child rows are looked for without the buffered changes of their index.
     CascadeOverlooksBuffered,
-    /// A transaction with a place in a cluster's order waits behind the requests that came before
-    /// its own (C1).
+    /// A transaction with a place in a cluster's order waits for all requests that came before its
+    /// own (C1).
     NoPassingInQueue,
     /// Such a transaction is the victim of a deadlock as any other (C1).
     VictimIgnoresPlace,

@@ -54,8 +54,8 @@ pub struct TrxShared {
     pub(crate) waiting_on: AtomicU64,
     /// Grows with each wait, so that the deadlock search can tell two waits apart.
     pub(crate) wait_no: AtomicU64,
-    /// The transaction's place in an order that a cluster has decided: it is going to commit there,
-    /// and goes ahead of all that have none, or a later one. 0 = none. Set by the owner's thread.
+    /// The transaction's place in an order that a cluster has decided (C1); 0 = none. Set by the
+    /// owner's thread.
     pub(in crate::txn) place: AtomicU64,
     /// Locks to be given back at the end. Other transactions add to the list when they make an
     /// implicit lock explicit.
@@ -122,8 +122,7 @@ impl TrxShared {
     pub(crate) fn holds_locks(&self) -> bool {
         !self.locks.lock().is_empty()
     }
-    /// In the cluster's order this transaction comes first (C1): the other one may not make it
-    /// wait, and is the victim of a deadlock of both.
+    /// In the cluster's order this transaction comes first (C1).
     pub(in crate::txn) fn goes_ahead_of(&self, other: &TrxShared) -> bool {
         let (mine, theirs) = (self.place.load(Ordering::Relaxed), other.place.load(Ordering::Relaxed));
         mine != 0 && (theirs == 0 || mine < theirs)

@@ -1,7 +1,7 @@
 //! The gate that every change of the real disk passes, and that a copier of the files closes.
 //!
 //! Open, it costs two atomic additions. A change that meets the closed gate waits, whatever latches
-//! its thread holds: those threads that need such a latch wait too, and nobody else.
+//! its thread holds. Threads that need such a latch wait too, and no others.
 //! Called by: `disk` and `file` here.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
@@ -47,5 +47,31 @@ impl Gate {
 impl Drop for Passed<'_> {
     fn drop(&mut self) {
         self.0.under_way.fetch_sub(1, SeqCst);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_closed_gate_stops_changes_and_waits_for_those_under_way() {
+        let gate = Gate::default();
+        let under_way = gate.pass();
+        std::thread::scope(|scope| {
+            let closes = scope.spawn(|| gate.close());
+            while !gate.closed.load(SeqCst) {
+                std::thread::yield_now();
+            }
+            assert!(!closes.is_finished(), "a change is under way");
+            drop(under_way);
+            closes.join().expect("the gate closes");
+            let changes = scope.spawn(|| drop(gate.pass()));
+            std::thread::sleep(LOOK_AGAIN * 5);
+            assert!(!changes.is_finished(), "the gate is closed");
+            gate.open();
+            changes.join().expect("the gate is open");
+        });
+        assert_eq!(gate.under_way.load(SeqCst), 0);
     }
 }

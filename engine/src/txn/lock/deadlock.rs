@@ -18,7 +18,8 @@
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much
 //! to lose (undo records and locks). A transaction with a place in a cluster's order is no victim,
-//! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the queue and rolls back.
+//! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the
+//! queue and rolls back.
 //! Called by `sleep.rs` and `implicit.rs` with no latch and no mutex held.
 use super::held::WaitPlace;
 use super::table::LockTable;

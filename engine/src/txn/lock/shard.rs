@@ -11,8 +11,8 @@
 //! the exclusive one waits for the other holders only, ahead of the queue. At the end of the queue
 //! it would wait for those that its own shared lock blocks.
 //!
-//! C1 A transaction with a place in a cluster's order (`TrxShared::place`) waits for no request that
-//! comes after it in that order: it passes such requests in the queue.
+//! C1 A transaction with a place in a cluster's order (`TrxShared::place`) passes the waiting
+//! requests that come after it in that order. Those without a place come last.
 use super::held::LockMode;
 use super::wait_flag::WakeList;
 use crate::base::bytes::get_u64;
