@@ -12,6 +12,7 @@
 #include "sys_vars_shared.h"
 #include "wsrep_mysqld.h"
 #include "wsrep_sst.h"
+#include "wsrep_xid.h"
 #include <algorithm>
 #include <mysql/service_wsrep.h>
 #include <vector>
@@ -191,6 +192,21 @@ ClusterPosition position_of(THD *thd)
   return position_of(xid, STATE_RUNNING);
 }
 
+namespace {
+
+my_bool flush_engine(THD *, plugin_ref plugin, void *)
+{
+  handlerton *const other= plugin_hton(plugin);
+  if (other != hton && (other->flags & HTON_WSREP_REPLICATION) && other->flush_logs)
+    other->flush_logs(other);
+  return false;
+}
+
+} // namespace
+
+/* Costs nothing where nothing was written since. */
+void make_others_durable() { plugin_foreach(nullptr, flush_engine, MYSQL_STORAGE_ENGINE_PLUGIN, nullptr); }
+
 /* ---- after a crash (G7) ---- */
 
 namespace {
@@ -365,10 +381,25 @@ bool is_writer(const THD_TRANS &transaction)
   return false;
 }
 
+/* The write set that is applied is a transaction of one engine, so the server prepares nothing. But
+   its turn to commit must find it durable (G7). With a binary log there are two phases. */
+bool prepare_applied(THD *thd)
+{
+  Connection *const connection= Connection::existing(thd);
+  if (opt_bin_log || !connection)
+    return true;
+  wsrep_server_gtid_t no_gtid= {0, 0, 0};
+  XID xid;
+  wsrep_xid_init(&xid, thd->wsrep_trx().ws_meta().gtid(), no_gtid);
+  return !connection->prepare_applied(xid);
+}
+
 /* The server asks before a commit, whichever engine was written first. Nothing is prepared or
    replicated then. */
 ulonglong before_commit(THD *thd, ulonglong *)
 {
+  if (WSREP(thd) && wsrep_thd_is_applying(thd) && !wsrep_thd_is_toi(thd) && wsrep_thd_trx_seqno(thd) > 0)
+    return prepare_applied(thd) ? 0 : ULONGLONG_MAX;
   if (!is_local_to_cluster(thd))
     return 0;
   const THD_TRANS &all= thd->transaction->all.ha_list ? thd->transaction->all : thd->transaction->stmt;
@@ -384,6 +415,13 @@ ulonglong before_commit(THD *thd, ulonglong *)
 
 int refuse_second_engine(THD *thd, const TABLE_SHARE *share)
 {
+  /* The nodes that apply the fragments remove them from InnoDB's table in the same transaction. */
+  if (thd->variables.wsrep_trx_fragment_size > 0)
+  {
+    my_printf_error(ER_NOT_SUPPORTED_YET, "Galera's streaming replication cannot change tables of " SLUICE_ENGINE_NAME
+                    " (%s.%s): SET SESSION wsrep_trx_fragment_size=0", MYF(0), share->db.str, share->table_name.str);
+    return SLUICE_ERR_TOLD;
+  }
   handlerton *other= other_writer(thd->transaction->all);
   if (!other)
     other= other_writer(thd->transaction->stmt);

@@ -38,7 +38,12 @@ struct ClusterPosition
 ClusterPosition position_of(THD *thd);
 ClusterPosition position_of(const XID &xid);
 
-/* HA_ERR_ code, told: another replicated engine has changes in this transaction (G8). */
+/* Before the transaction's position gets into Sluice's log: what other replicated engines have
+   committed is durable, since the position stands for that, too (G7). */
+void make_others_durable();
+
+/* HA_ERR_ code, told: another replicated engine has changes in this transaction, or will have
+   (G8). */
 int refuse_second_engine(THD *thd, const TABLE_SHARE *share);
 /* The same of a table that the cluster cannot replicate. */
 int refuse_sequence(THD *thd, const TABLE_SHARE *share);

@@ -166,6 +166,7 @@ void Connection::end_transaction()
   end_statement();
   m_started= false;
   m_ordered= false;
+  m_applied= false;
   m_outlives= false;
 }
 
@@ -185,6 +186,13 @@ int Connection::prepare(bool all)
   const bool outlives= thd_sql_command(m_thd) == SQLCOM_XA_PREPARE;
   if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives && is_alone())
     xid= m_thd->transaction->implicit_xid;
+  const int error= prepare(xid, outlives);
+  m_outlives= outlives && !error;
+  return error;
+}
+
+int Connection::prepare(const XID &xid, bool outlives)
+{
   const ClusterPosition position= position_of(xid);
   if (unlikely(position.length))
   {
@@ -195,8 +203,15 @@ int Connection::prepare(bool all)
   }
   const slc_xid name= engine_xid(xid);
   const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, waits_for_log());
-  const int error= server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
-  m_outlives= outlives && !error;
+  return server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
+}
+
+int Connection::prepare_applied(const XID &xid)
+{
+  if (!m_started || m_applied)
+    return 0;
+  const int error= prepare(xid, false);
+  m_applied= !error;
   return error;
 }
 
@@ -218,7 +233,10 @@ void Connection::make_visible()
 {
   const ClusterPosition position= position_of(m_thd);
   if (unlikely(position.length))
+  {
+    make_others_durable();
     slc_trx_set_position(m_trx, position.bytes, position.length);
+  }
   slc_trx_commit_ordered(m_trx);
   if (unlikely(position.length))
     wsrep_commit_ordered(m_thd);
@@ -245,7 +263,7 @@ int Connection::commit(bool all)
     return 0;
   }
   give_back_autoinc_locks();
-  const bool durable= !m_ordered || m_outlives;
+  const bool durable= (!m_ordered && !m_applied) || m_outlives;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
   thd_wakeup_subsequent_commits(m_thd, 0);
