@@ -12,13 +12,13 @@
 #include "sys_vars_shared.h"
 #include "wsrep_mysqld.h"
 #include "wsrep_sst.h"
-#include "wsrep_xid.h"
 #include <algorithm>
 #include <mysql/service_wsrep.h>
 #include <vector>
 
-/* Exported by the server, but not declared for plugins. */
+/* Exported by the server. Its own header does not go with the macros of service_wsrep.h. */
 extern "C" my_bool wsrep_thd_is_toi(const MYSQL_THD thd);
+void wsrep_xid_init(xid_t *, const wsrep::gtid &, const wsrep_server_gtid_t &);
 
 namespace sluice {
 
@@ -55,6 +55,7 @@ void abort_local_holder(THD *thd, Connection *holder)
   THD *const victim= holder->thd();
   if (victim == thd)
     return;
+  bool aborted= false;
   wsrep_thd_kill_LOCK(victim);
   wsrep_thd_LOCK(victim);
   if (wsrep_thd_is_BF(victim, false))
@@ -64,16 +65,20 @@ void abort_local_holder(THD *thd, Connection *holder)
   }
   else if (!victim->wsrep_aborter)
   {
-    const bool aborted= wsrep_thd_bf_abort(thd, victim, true);
+    aborted= wsrep_thd_bf_abort(thd, victim, true);
     /* A statement that reads before the server has begun its transaction. */
     if (!aborted && WSREP(victim) && !wsrep_thd_is_aborting(victim) && !victim->wsrep_trx().active())
+    {
       victim->awake_no_mutex(KILL_QUERY_HARD);
+      aborted= true;
+    }
   }
   wsrep_thd_UNLOCK(victim);
   wsrep_thd_kill_UNLOCK(victim);
   /* The server does not call kill_query() for a victim of the cluster. Does nothing to a thread
      that does not wait. */
-  holder->cancel_wait();
+  if (aborted)
+    holder->cancel_wait();
 }
 
 /* ---- the position (G6) ---- */
@@ -194,18 +199,25 @@ ClusterPosition position_of(THD *thd)
 
 namespace {
 
-my_bool flush_engine(THD *, plugin_ref plugin, void *)
+/* The other engines that the cluster replicates; from begin_in_cluster() on. */
+std::vector<handlerton *> others;
+
+my_bool note_other(THD *, plugin_ref plugin, void *)
 {
   handlerton *const other= plugin_hton(plugin);
   if (other != hton && (other->flags & HTON_WSREP_REPLICATION) && other->flush_logs)
-    other->flush_logs(other);
+    others.push_back(other);
   return false;
 }
 
 } // namespace
 
 /* Costs nothing where nothing was written since. */
-void make_others_durable() { plugin_foreach(nullptr, flush_engine, MYSQL_STORAGE_ENGINE_PLUGIN, nullptr); }
+void make_others_durable()
+{
+  for (handlerton *other : others)
+    other->flush_logs(other);
+}
 
 /* ---- after a crash (G7) ---- */
 
@@ -319,6 +331,8 @@ void begin_in_cluster()
 {
   if (tc_log || !global_system_variables.wsrep_on || settings.read_only)
     return;
+  others.clear();
+  plugin_foreach(nullptr, note_other, MYSQL_STORAGE_ENGINE_PLUGIN, nullptr);
   settle_prepared();
   const Stored ours= stored_position();
   XID at= position_elsewhere();
@@ -328,7 +342,8 @@ void begin_in_cluster()
     sql_print_warning(SLUICE_ENGINE_NAME ": Galera: after a crash with flush_log_at_trx_commit other than 1, of Sluice or InnoDB, this node may lack "
                       "write sets up to %lld: its position counts as unknown, and it needs a full state transfer",
                       wsrep_is_wsrep_xid(&at) ? wsrep_xid_seqno(&at) : -1LL);
-  if (is_unknown || ours.state == STATE_CLEAN)
+  /* --wsrep-recover only asks for the position. */
+  if (is_unknown || (ours.state == STATE_CLEAN && !get_wsrep_recovery()))
     store(at, is_unknown ? STATE_UNKNOWN : STATE_RUNNING);
 }
 
