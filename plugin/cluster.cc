@@ -329,10 +329,10 @@ bool lost_an_end(const Stored &ours, const XID &theirs)
 
 void begin_in_cluster()
 {
-  if (tc_log || !global_system_variables.wsrep_on || settings.read_only)
-    return;
   others.clear();
   plugin_foreach(nullptr, note_other, MYSQL_STORAGE_ENGINE_PLUGIN, nullptr);
+  if (tc_log || !global_system_variables.wsrep_on || settings.read_only)
+    return;
   settle_prepared();
   const Stored ours= stored_position();
   XID at= position_elsewhere();
