@@ -29,6 +29,7 @@
 #   make online-alter ADD INDEX and rebuilds with LOCK=NONE beside writers: their rate, and 50 times KILL or kill -9 in the middle; on a
 #                     plain table, with partitions, foreign keys, virtual columns (ALTER='--table plain --rows 1000000' as you like)
 #   make instant-alter   500 random instant ALTERs next to InnoDB, compared; then timed on 10 million rows (ALTER=... as above)
+#   make galera       a cluster of three nodes: conflicts, DDL, kill -9, state transfers for MINUTES, then compared
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make buffering-cost   what the change buffer costs with all pages in memory
@@ -316,7 +317,11 @@ instant-alter: plugin
 	$(if $(ALTER),,@scripts/instant_alters.py --partitions 3)
 	$(if $(ALTER),,@scripts/instant_alters.py --time-on 10000000)
 
-.PHONY: replication long-reader buffering-cost
+.PHONY: replication long-reader buffering-cost galera
+galera: MINUTES := 5
+galera: plugin
+	@scripts/galera.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+
 replication: MINUTES := 10
 replication: plugin
 	@scripts/replication.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))

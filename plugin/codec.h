@@ -150,6 +150,12 @@ public:
 
   /* Appends the key image of a record; true when a part is NULL. */
   bool put_key(Buffer &to, uint index, const uchar *record) const;
+  /* Appends the image of the key's first `count` parts as a cluster's nodes compare it, in parent
+     and child alike: without null bytes, all ascending. False: a part is NULL, and no row is
+     equal. */
+  bool put_certified(Buffer &to, uint index, uint count, const uchar *record) const;
+  /* Appends all stored columns, each with its length. */
+  void put_columns(Buffer &to, const uchar *record) const;
   void put_search_key(Buffer &to, uint index, const uchar *tuple, uint tuple_length) const;
   void put_value(Buffer &to, uint index, const uchar *record) const;
   void put_row(Buffer &to, const uchar *record) const;

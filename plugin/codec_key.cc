@@ -195,6 +195,21 @@ uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple)
   return to;
 }
 
+bool Codec::put_certified(Buffer &to, uint index, uint count, const uchar *record) const
+{
+  const KeyLayout &layout= m_keys[index];
+  for (uint i= 0; i < count; i++)
+  {
+    KeyPart part= layout.parts[i];
+    if (part.nullable && part.column.is_null(record))
+      return false;
+    part.image_length_max-= part.nullable;
+    part.nullable= part.descending= false;
+    to.end_at(put_part(to.reserve(part.image_length_max), part, record));
+  }
+  return true;
+}
+
 bool Codec::put_key(Buffer &to, uint index, const uchar *record) const
 {
   const KeyLayout &layout= m_keys[index];

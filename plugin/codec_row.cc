@@ -45,6 +45,21 @@ bool copy_value(const Column &from, const uchar *from_record, const Column &to, 
   return true;
 }
 
+void Codec::put_columns(Buffer &to, const uchar *record) const
+{
+  for (const Column &column : m_stored_columns)
+  {
+    uchar *at= to.reserve(5);
+    const bool is_null= column.is_null(record);
+    const slc_bytes value= is_null ? slc_bytes{nullptr, 0} : column.value(record);
+    *at= is_null;
+    int4store(at + 1, static_cast<uint32>(value.len));
+    to.end_at(at + 5);
+    to.append(value);
+  }
+}
+
+
 void Codec::put_row(Buffer &to, const uchar *record) const
 {
   size_t size= m_fixed_end + m_sized_max;

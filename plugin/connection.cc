@@ -1,6 +1,7 @@
 /* The life of a transaction as the server sees it; see connection.h. */
 #include "connection.h"
 #include "asleep.h"
+#include "cluster.h"
 #include "engine.h"
 #include "errors.h"
 #include "foreign.h"
@@ -8,6 +9,7 @@
 #include "share.h"
 #include "xa.h"
 #include <algorithm>
+#include <mysql/service_wsrep.h>
 
 namespace sluice {
 
@@ -55,13 +57,17 @@ void Connection::start()
        refused. */
     slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);
   }
-  const uint32 timeout_ms= lock_wait_timeout_ms(m_thd);
+  const uint64_t place= place_in_cluster(m_thd);
+  /* What the cluster has decided is carried out, however long it takes. */
+  const uint32 timeout_ms= unlikely(place != 0) ? UINT_MAX32 : lock_wait_timeout_ms(m_thd);
   if (!m_started || timeout_ms != m_lock_wait_timeout_ms)
     slc_trx_start(m_trx, m_isolation, timeout_ms);
   m_lock_wait_timeout_ms= timeout_ms;
+  if (unlikely(place != 0))
+    slc_trx_set_place(m_trx, place);
   if (!m_started)
   {
-    slc_trx_snapshot_isolation(m_trx, snapshot_isolation(m_thd));
+    slc_trx_snapshot_isolation(m_trx, snapshot_isolation(m_thd) && !place);
     const XID_STATE &xa= m_thd->transaction->xid_state;
     if (unlikely(xa.is_explicit_XA()))
     {
@@ -160,6 +166,7 @@ void Connection::end_transaction()
   end_statement();
   m_started= false;
   m_ordered= false;
+  m_applied= false;
   m_outlives= false;
 }
 
@@ -179,10 +186,32 @@ int Connection::prepare(bool all)
   const bool outlives= thd_sql_command(m_thd) == SQLCOM_XA_PREPARE;
   if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives && is_alone())
     xid= m_thd->transaction->implicit_xid;
+  const int error= prepare(xid, outlives);
+  m_outlives= outlives && !error;
+  return error;
+}
+
+int Connection::prepare(const XID &xid, bool outlives)
+{
+  const ClusterPosition position= position_of(xid);
+  if (unlikely(position.length))
+  {
+    /* Changes that need no record (a loaded table) must have the position, too. */
+    if (const int error= server_error(slc_trx_begin_writing(m_trx), m_thd, "(transaction)"))
+      return error;
+    slc_trx_set_position(m_trx, position.bytes, position.length);
+  }
   const slc_xid name= engine_xid(xid);
   const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, waits_for_log());
-  const int error= server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
-  m_outlives= outlives && !error;
+  return server_error(slc_trx_prepare(m_trx, &name, outlives), m_thd, "(transaction)");
+}
+
+int Connection::prepare_applied(const XID &xid)
+{
+  if (!m_started || m_applied)
+    return 0;
+  const int error= prepare(xid, false);
+  m_applied= !error;
   return error;
 }
 
@@ -198,6 +227,21 @@ bool Connection::is_alone() const
   return true;
 }
 
+/* Visible, in the cluster's order if there is one. The next one's turn comes before this commit is
+   durable. */
+void Connection::make_visible()
+{
+  const ClusterPosition position= position_of(m_thd);
+  if (unlikely(position.length))
+  {
+    make_others_durable();
+    slc_trx_set_position(m_trx, position.bytes, position.length);
+  }
+  slc_trx_commit_ordered(m_trx);
+  if (unlikely(position.length))
+    wsrep_commit_ordered(m_thd);
+}
+
 void Connection::commit_ordered(bool all)
 {
   if (!is_real_end(all) || !m_started)
@@ -205,7 +249,7 @@ void Connection::commit_ordered(bool all)
   /* The server asks every engine that takes part. A reader has nothing in the coordinator's log: it
      must itself wait until the commits that it was shown are durable. */
   m_ordered= slc_trx_has_writes(m_trx);
-  slc_trx_commit_ordered(m_trx);
+  make_visible();
 }
 
 /* A commit that went through commit_ordered() is on the coordinator's log: the binlog, or tc.log
@@ -219,9 +263,9 @@ int Connection::commit(bool all)
     return 0;
   }
   give_back_autoinc_locks();
-  const bool durable= !m_ordered || m_outlives;
+  const bool durable= (!m_ordered && !m_applied) || m_outlives;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
-    slc_trx_commit_ordered(m_trx);
+    make_visible();
   thd_wakeup_subsequent_commits(m_thd, 0);
   int error= 0;
   if (m_started)

@@ -46,6 +46,8 @@ public:
   uint tables_in_use() const { return m_locked_tables.load(std::memory_order_relaxed); }
 
   int prepare(bool all);
+  /* Galera: before the turn of a write set that is applied. */
+  int prepare_applied(const XID &xid);
   void commit_ordered(bool all);
   int commit(bool all);
   int rollback(bool all);
@@ -99,6 +101,8 @@ private:
   void give_back_autoinc_locks();
   void end_transaction();
   bool waits_for_log() const;
+  int prepare(const XID &xid, bool outlives);
+  void make_visible();
   bool is_alone() const;
   bool is_undecided() const;
   /* A statement that began as a transaction of its own ends it, even if it has turned autocommit
@@ -117,6 +121,7 @@ private:
   bool m_in_statement= false;
   bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
+  bool m_applied= false;                // prepare_applied() was called
   bool m_outlives= false;               // XA PREPARE: anybody may end it
   bool m_shows_progress= false;
   uint m_duplicate_key= MAX_KEY;

@@ -143,7 +143,7 @@ int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row
     if (!record)
       return bad_row(text_of(table).c_str());
     handler->put_made(to, record, pk);
-    return 0;
+    return handler->certify(self->m_thd, record, nullptr);
   });
 }
 
@@ -183,6 +183,8 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   if (!record)
     return bad_row(table.c_str());
   handler->put_made(before, record, pk);
+  if (const int error= handler->certify(m_thd, record, nullptr))
+    return error;
   for (size_t i= 0; i < to_fields.size(); i++)
   {
     const Column to= column_of(handler->get_table(), to_fields[i]);
@@ -195,7 +197,7 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   }
   handler->compute_virtual_columns_of_foreign_record(record);
   handler->put_made(after, record, pk);
-  return 0;
+  return handler->certify(m_thd, nullptr, record);
 }
 
 } // namespace sluice

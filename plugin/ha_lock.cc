@@ -1,11 +1,11 @@
 /* The locks of a statement: which ones its reads of a table take, what they do about rows that
    move, and what is given back. */
 #include "ha_sluice.h"
+#include "cluster.h"
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
 #include "slave.h"
-#include <mysql/service_wsrep.h>
 
 using namespace sluice;
 
@@ -229,25 +229,23 @@ THR_LOCK_DATA **ha_sluice::store_lock(THD *thd, THR_LOCK_DATA **to, enum thr_loc
   return to;
 }
 
-/* A cluster would replicate nothing of what its own statements change here, and its nodes would
-   differ from then on. DDL goes to all nodes as a statement (the thread is not `local` meanwhile).
-   Changes that a node applies come from a node that had the row. */
-static int refuse_in_cluster(THD *thd, const TABLE *table)
+/* A statement that may change the table. */
+static int refuse_in_cluster(THD *thd, const TABLE *table, bool is_sequence)
 {
-  if (table->s->tmp_table != NO_TMP_TABLE || !WSREP(thd) || !wsrep_thd_is_local(thd))
+  if (table->s->tmp_table != NO_TMP_TABLE || !is_local_to_cluster(thd))
     return 0;
+  if (is_sequence)
+    return refuse_sequence(thd, table->s);
   if (thd_sql_command(thd) == SQLCOM_SELECT && !thd->lex->requires_prelocking())
     return 0;                           // SELECT ... FOR UPDATE
-  my_printf_error(ER_NOT_SUPPORTED_YET, SLUICE_ENGINE_NAME " does not support Galera yet: the other nodes would not get this change of table %s.%s. Use "
-                  "InnoDB for it, or SET SESSION wsrep_on=OFF to change it on this node alone", MYF(0), table->s->db.str, table->s->table_name.str);
-  return SLUICE_ERR_TOLD;
+  return refuse_second_engine(thd, table->s);
 }
 
 int ha_sluice::external_lock(THD *thd, int type)
 {
   m_scan.is_set_up= false;
   if (type == F_WRLCK)
-    if (const int error= refuse_in_cluster(thd, table))
+    if (const int error= refuse_in_cluster(thd, table, is_sequence()))
       return error;
   if (is_sequence())
   {
@@ -289,7 +287,7 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
   if (writes)
-    if (const int error= refuse_in_cluster(thd, table))
+    if (const int error= refuse_in_cluster(thd, table, is_sequence()))
       return error;
   m_connection= Connection::of(thd);
   if (const int error= m_connection->use(writes))

@@ -1,6 +1,7 @@
 /* A handler's life: open and close, what it can do, what of a row a reference keeps. */
 #include "ha_sluice.h"
 #include "ddl.h"
+#include "cluster.h"
 #include "engine.h"
 #include "errors.h"
 #include "instant_alter.h"
@@ -287,6 +288,7 @@ int ha_sluice::reset()
   m_scan.row_bytes= {nullptr, 0};
   m_kept_blobs.release_if_larger(KEPT_BYTES);
   m_write.release_if_larger(KEPT_BYTES);
+  m_certified.reset();
   return 0;
 }
 
@@ -319,7 +321,9 @@ int ha_sluice::extra(enum ha_extra_function operation)
     begin_load();
     break;
   case EXTRA_END_COPY:
-    return end_copy();
+    if (const int error= end_copy())
+      return error;
+    return certify_new_table(ha_thd());
   case EXTRA_ABORT_COPY:
     end_load();
     break;
@@ -368,6 +372,13 @@ Connection *ha_sluice::connect(bool writes)
   else
     m_connection->use(writes);
   return m_connection;
+}
+
+int ha_sluice::connect_to_write()
+{
+  connect(true);
+  THD *const thd= m_connection->thd();
+  return unlikely(is_local_to_cluster(thd)) && table->s->tmp_table == NO_TMP_TABLE && !is_sequence() ? refuse_second_engine(thd, table->s) : 0;
 }
 
 /* A copy of the table is about to be made, and the table dropped: what is not decided yet would be

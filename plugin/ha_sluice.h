@@ -8,8 +8,8 @@
    of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert of an
    UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or
    slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc,
-   virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc, inplace_check.cc,
-   admin.cc, foreign.cc, foreign_rows.cc.
+   virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc,
+   inplace_check.cc, admin.cc, foreign.cc, foreign_rows.cc, certify.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -157,6 +157,9 @@ public:
   void compute_virtual_columns_of_foreign_record(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
 
+  /* Galera; certify.cc. HA_ERR_ code, told. */
+  int certify(THD *thd, const uchar *old_record, const uchar *new_record);
+
   static constexpr uint KEY_BYTES_MAX= 3072;
 
 private:
@@ -170,6 +173,8 @@ private:
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);
+  /* The same before a change: HA_ERR_ code, told. */
+  int connect_to_write();
   slc_trx *trx() const { return unlikely(m_own_trx != nullptr) ? m_own_trx : m_connection->trx(); }
 
   /* sequence.cc */
@@ -249,6 +254,30 @@ private:
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
   int update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered, slc_bytes new_clustered);
 
+  /* certify.cc */
+  struct CertifiedKey
+  {
+    uint index, parts;                  // of the server's keys
+    uint32 id;
+  };
+  struct CertifiedParent
+  {
+    CertifiedKey key;                   // of this table
+    std::string table;
+  };
+  struct CertifiedKeys
+  {
+    std::string table;
+    bool is_parent;
+    std::vector<CertifiedKey> own;
+    std::vector<CertifiedParent> parents;
+    sluice::Buffer before, after;
+  };
+  int append_certified(THD *thd, const std::string &cache_key, uint32 id, slc_bytes image, int kind);
+  void collect_certified();
+  bool put_certified(sluice::Buffer &to, const CertifiedKey &key, const uchar *record) const;
+  int certify_new_table(THD *thd);
+
   /* virtual_columns.cc */
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
   bool wants_virtual_columns(const uchar *record) const;
@@ -322,6 +351,8 @@ private:
   bool m_bulk_begins= false;             // with the next row
   slc_bulk *m_bulk= nullptr;             // while an empty table is being filled
   Semi m_semi= SEMI_OFF;
+
+  std::unique_ptr<CertifiedKeys> m_certified; // of a statement in a cluster
 
   sluice::ScanState m_scan;
   sluice::CoveredColumns m_covered;

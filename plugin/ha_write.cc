@@ -64,23 +64,41 @@ int ha_sluice::duplicate(slc_err error)
   return HA_ERR_FOUND_DUPP_KEY;
 }
 
-int ha_sluice::write_row(const uchar *record) { return own_commit(guarded([&] { return insert(record); })); }
+int ha_sluice::write_row(const uchar *record)
+{
+  const auto write= [&] {
+    const int error= insert(record);
+    return unlikely(error) ? error : certify(ha_thd(), nullptr, record);
+  };
+  return own_commit(guarded(write));
+}
 
 int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
 {
-  const int error= finish_load();
-  return error ? error : own_commit(guarded([&] { return update(old_record, new_record); }));
+  if (const int error= finish_load())
+    return error;
+  const auto change= [&] {
+    const int error= update(old_record, new_record);
+    return unlikely(error) ? error : certify(ha_thd(), old_record, new_record);
+  };
+  return own_commit(guarded(change));
 }
 
 int ha_sluice::delete_row(const uchar *record)
 {
-  const int error= finish_load();
-  return error ? error : guarded([&] { return remove(record); });
+  if (const int error= finish_load())
+    return error;
+  const auto change= [&] {
+    const int error= remove(record);
+    return unlikely(error) ? error : certify(ha_thd(), record, nullptr);
+  };
+  return guarded(change);
 }
 
 int ha_sluice::insert(const uchar *record)
 {
-  connect(true);
+  if (const int error= connect_to_write())
+    return error;
   if (table->next_number_field && record == table->record[0])
     if (const int error= update_auto_increment())
       return m_autoinc_error ? m_autoinc_error : error;
@@ -131,7 +149,8 @@ int ha_sluice::insert_numbered(const uchar *record)
 
 int ha_sluice::update(const uchar *old_record, const uchar *new_record)
 {
-  connect(true);
+  if (const int error= connect_to_write())
+    return error;
   /* The server compares only if it has read all that it writes; and what it counts as changed must
      have changed. */
   if (m_codec->same_row(old_record, new_record))
@@ -243,7 +262,8 @@ int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, s
 
 int ha_sluice::remove(const uchar *record)
 {
-  connect(true);
+  if (const int error= connect_to_write())
+    return error;
   const slc_bytes clustered= clustered_of(m_write.new_clustered, record);
   complete_virtual_columns(record, false);
   m_write.entries.clear();

@@ -1,6 +1,7 @@
 /* The storage engine as the server knows it: starting and stopping, the callbacks of transactions
    (each hands over to the Connection), and the plugin's declaration. Called by: the server. */
 #include "asleep.h"
+#include "cluster.h"
 #include "connection.h"
 #include "ddl.h"
 #include "engine.h"
@@ -306,6 +307,8 @@ void hide_directory()
    the server ends as in a crash, which InnoDB does at once when its log fails. */
 void pre_shutdown()
 {
+  if (engine)
+    end_in_cluster();
   /* A flush that fails stops the engine, too: the second one tells. */
   if (!engine || slc_engine_flush_log(engine) == SLC_OK || slc_engine_flush_log(engine) != SLC_POISONED)
     return;
@@ -334,6 +337,7 @@ void set_callbacks()
   hton->prepare= prepare;
   hton->commit_ordered= commit_ordered;
   set_xa_callbacks(hton);
+  set_cluster_callbacks(hton);
   hton->commit_checkpoint_request= commit_checkpoint_request;
   hton->start_consistent_snapshot= start_consistent_snapshot;
   hton->flush_logs= flush_logs;
@@ -350,6 +354,11 @@ int init(void *plugin)
   hton= static_cast<handlerton *>(plugin);
   hide_directory();
   set_up_instruments();
+  if (const char *why= refused_state_transfer())
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": Galera: %s", why);
+    return 1;
+  }
   slc_config config{};
   fill_config(&config);
   config.log= log_note;
@@ -373,6 +382,7 @@ int init(void *plugin)
                         settings.directory, settings.buffer_pool_size / MIB, settings.redo_log_capacity / MIB,
                         static_cast<ulonglong>(slc_engine_lsn(engine)));
   keep_what_tc_log_decided();
+  begin_in_cluster();
   return 0;
 }
 

@@ -132,6 +132,13 @@ void    slc_engine_close(slc_engine *, uint32_t fast);
 slc_err slc_engine_flush_log(slc_engine *);
 void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was reported to a user */
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
+/* the position of the newest commit that carried one, into `to`; returns its length, 0 = none */
+size_t slc_engine_position(slc_engine *, uint8_t *to, size_t size);
+/* a position that comes with no transaction; durable on return, whatever the flush mode */
+slc_err slc_engine_set_position(slc_engine *, const uint8_t *pos, size_t len);
+/* 1: flushes all, and keeps the files as they are until 0 is said, so that they can be copied.
+   Threads that have something to write wait. Not to be nested. */
+slc_err slc_engine_hold_writes(slc_engine *, int hold);
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);
 /* Changes a setting while the engine runs. Names are those of the system variables without prefix,
@@ -287,7 +294,8 @@ slc_err slc_lock_report(slc_engine *, uint32_t detail, const slc_lock_sink *);
 typedef struct { int64_t format_id; uint32_t gtrid_len, bqual_len; uint8_t data[128]; } slc_xid;
 /* not yet decided ones */
 uint32_t slc_recovered_prepared(slc_engine *, slc_xid *out, uint32_t max);
-slc_err slc_commit_by_xid(slc_engine *, const slc_xid *);   /* SLC_NOT_FOUND if unknown */
+/* SLC_NOT_FOUND if unknown; pos: as in slc_trx_set_position(); len 0 = none */
+slc_err slc_commit_by_xid(slc_engine *, const slc_xid *, const uint8_t *pos, size_t len);
 slc_err slc_rollback_by_xid(slc_engine *, const slc_xid *);
 
 /* ---- transactions: one object per connection, reused ---- */
@@ -356,6 +364,11 @@ void     slc_trx_commit_ordered(slc_trx *);
 slc_err  slc_trx_commit(slc_trx *, int durable);
 slc_err  slc_trx_rollback(slc_trx *);
 void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
+/* its place in the order that a cluster has decided, which it keeps to its end: it passes the
+   requests of those that have none, or a later one, and is no deadlock's victim. 0 = none */
+void     slc_trx_set_place(slc_trx *, uint64_t place);
+/* an id, and a commit record, also if it changes nothing that needs one */
+slc_err  slc_trx_begin_writing(slc_trx *);
 /* persist a wsrep/binlog position with the next commit of this transaction (opaque <= 140 bytes) */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 

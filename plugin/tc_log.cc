@@ -152,7 +152,7 @@ bool commit_here(const Numbers &numbers, std::vector<XID> &prepared_here, uint *
     if (!numbers.count(name.get_my_xid()))
       continue;
     const slc_xid wanted= engine_xid(name);
-    if (slc_commit_by_xid(engine, &wanted))
+    if (slc_commit_by_xid(engine, &wanted, nullptr, 0))
       done= false;
     else
       here++;

@@ -4,6 +4,7 @@
    already.
    Called by: the engine, through slc_waiter (connection.cc). */
 #include "asleep.h"
+#include "cluster.h"
 #include "connection.h"
 
 namespace sluice {
@@ -70,11 +71,16 @@ size_t Connection::statement(void *ctx, char *to, size_t size)
 }
 
 /* Parallel replication: a later transaction must not make an earlier one wait; the server kills it
-   if it would. */
+   if it would. In a cluster such a transaction aborts the local ones. */
 int Connection::about_to_wait(void *ctx, void *holder)
 {
-  if (holder)
-    thd_rpl_deadlock_check(static_cast<Connection *>(ctx)->m_thd, static_cast<Connection *>(holder)->m_thd);
+  if (!holder)
+    return 0;
+  THD *const thd= static_cast<Connection *>(ctx)->m_thd;
+  Connection *const other= static_cast<Connection *>(holder);
+  thd_rpl_deadlock_check(thd, other->m_thd);
+  if (unlikely(is_high_priority(thd)))
+    abort_local_holder(thd, other);
   return 0;
 }
 

@@ -1,6 +1,7 @@
 /* Verdicts by XID: from other connections, and from the binlog's recovery. */
 #include "xa.h"
 #include "asleep.h"
+#include "cluster.h"
 #include "engine.h"
 #include "errors.h"
 #include <vector>
@@ -61,7 +62,8 @@ int commit_by_xid(SLUICE_HTON_ARG XID *xid)
 {
   const slc_xid wanted= engine_xid(*xid);
   const Asleep asleep(current_thd, THD_WAIT_GROUP_COMMIT);
-  return xa_result(slc_commit_by_xid(engine, &wanted));
+  const ClusterPosition position= position_of(*xid);
+  return xa_result(slc_commit_by_xid(engine, &wanted, position.bytes, position.length));
 }
 
 int rollback_by_xid(SLUICE_HTON_ARG XID *xid)

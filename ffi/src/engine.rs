@@ -13,7 +13,7 @@ use sluice::engine::{Close, Config, Engine, KeyText, Level};
 use sluice::io::RealDisk;
 use sluice::table::TableText;
 use sluice::txn::Xid;
-use std::ffi::{c_char, c_void, CStr, CString};
+use std::ffi::{c_char, c_int, c_void, CStr, CString};
 use std::sync::{Arc, OnceLock};
 
 /// What `slc_engine *` points to.
@@ -222,6 +222,31 @@ pub unsafe extern "C" fn slc_engine_checkpoint(engine: *mut slc_engine) -> slc_e
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_engine_position(engine: *mut slc_engine, to: *mut u8, size: usize) -> usize {
+    let engine = unsafe { slc_engine::of(engine) };
+    let position = enter_value(engine, Vec::new(), || engine.store().trx_sys.position());
+    let n = position.len().min(size);
+    unsafe { std::ptr::copy_nonoverlapping(position.as_ptr(), to, n) };
+    n
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_set_position(engine: *mut slc_engine, position: *const u8, len: usize) -> slc_err {
+    let read_only = unsafe { slc_engine::is_read_only(engine) };
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || {
+        check_writable(read_only)?;
+        engine.set_position(unsafe { std::slice::from_raw_parts(position, len) })
+    })
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_engine_hold_writes(engine: *mut slc_engine, hold: c_int) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter(engine, || engine.hold_writes(hold != 0))
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_engine_lsn(engine: *mut slc_engine) -> u64 {
     unsafe { slc_engine::of(engine) }.lsn()
 }
@@ -320,9 +345,20 @@ pub unsafe extern "C" fn slc_recovered_prepared(engine: *mut slc_engine, out: *m
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_commit_by_xid(engine: *mut slc_engine, xid: *const slc_xid) -> slc_err {
+pub unsafe extern "C" fn slc_commit_by_xid(
+    engine: *mut slc_engine,
+    xid: *const slc_xid,
+    position: *const u8,
+    len: usize,
+) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
-    enter(engine, || engine.decide(&unsafe { &*xid }.to_xid(), true))
+    enter(engine, || {
+        let position: &[u8] = match len {
+            0 => &[],
+            _ => unsafe { std::slice::from_raw_parts(position, len) },
+        };
+        engine.decide_at(&unsafe { &*xid }.to_xid(), true, position)
+    })
 }
 
 #[no_mangle]

@@ -259,6 +259,18 @@ pub unsafe extern "C" fn slc_trx_cancel_wait(trx: *mut slc_trx) {
 }
 
 #[no_mangle]
+pub unsafe extern "C" fn slc_trx_begin_writing(trx: *mut slc_trx) -> slc_err {
+    let (engine, trx) = unsafe { slc_trx::of(trx) };
+    enter(engine, || engine.store().trx_sys.begin_writing(trx))
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_set_place(trx: *mut slc_trx, place: u64) {
+    let (_, trx) = unsafe { slc_trx::of(trx) };
+    trx.set_place(place);
+}
+
+#[no_mangle]
 pub unsafe extern "C" fn slc_trx_set_position(trx: *mut slc_trx, position: *const u8, len: usize) {
     let (_, trx) = unsafe { slc_trx::of(trx) };
     trx.set_position(unsafe { std::slice::from_raw_parts(position, len) }.to_vec());

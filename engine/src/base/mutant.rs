@@ -119,6 +119,13 @@ mutants! {
     OpenChangeForgotten,
     /// Child rows are looked for without the buffered changes of their index.
     CascadeOverlooksBuffered,
+    /// A transaction with a place in a cluster's order waits for all requests that came before its
+    /// own (C1).
+    NoPassingInQueue,
+    /// Such a transaction is the victim of a deadlock as any other (C1).
+    VictimIgnoresPlace,
+    /// A position without changes of rows is not in the log when it is given.
+    PositionNotFlushed,
 }
 
 #[cfg(not(feature = "mutants"))]

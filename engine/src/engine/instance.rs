@@ -200,6 +200,16 @@ impl Engine {
         self.redo().flush(self.redo().lsn(), FlushMode::Sync)
     }
 
+    /// Keeps the engine's files as they are, so that they can be copied, until it is called with
+    /// `false`. Nothing is dirty at the beginning. Threads that have something to write wait.
+    pub fn hold_writes(&self, hold: bool) -> Result<()> {
+        if hold {
+            self.checkpoint()?;
+        }
+        self.store.pool.disk().hold_writes(hold);
+        Ok(())
+    }
+
     /// Writes all dirty pages and moves the checkpoint.
     pub fn checkpoint(&self) -> Result<()> {
         self.flush_log()?;

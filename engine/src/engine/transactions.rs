@@ -69,7 +69,12 @@ impl Engine {
 
     /// Commits or rolls back a prepared transaction in doubt. `NotFound` if unknown.
     pub fn decide(&self, xid: &Xid, commit: bool) -> Result<()> {
+        self.decide_at(xid, commit, &[])
+    }
+    /// The same, with the replication position that a commit carries.
+    pub fn decide_at(&self, xid: &Xid, commit: bool, position: &[u8]) -> Result<()> {
         let mut trx = self.in_doubt.take(xid)?;
+        trx.set_position(position.to_vec());
         let ended = match commit {
             true => self.commit(&mut trx, true),
             false => self.roll_back_in_doubt(xid, trx),
@@ -78,6 +83,15 @@ impl Engine {
             self.in_doubt.note_cut_short(xid);
         }
         ended
+    }
+    /// Stores a replication position that comes with no change of rows. Durable on return, whatever
+    /// the flush mode is: it may be past transactions that the log has and the disk has not.
+    pub fn set_position(&self, position: &[u8]) -> Result<()> {
+        let lsn = self.store.trx_sys.set_position(position)?;
+        if planted(Mutant::PositionNotFlushed) {
+            return Ok(());
+        }
+        self.redo().flush(lsn, FlushMode::Sync)
     }
     fn roll_back_in_doubt(&self, xid: &Xid, mut trx: Trx) -> Result<()> {
         if let Err(e) = self.store.rollbacks().rollback(&mut trx) {

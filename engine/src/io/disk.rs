@@ -92,6 +92,9 @@ pub trait Disk: Send + Sync {
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()>;
     /// Carries out the whole batch, in any order. One result for each read.
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>>;
+    /// After a call with `true`, no file is written, made, renamed, removed, or changed in length:
+    /// those calls wait until one with `false`.
+    fn hold_writes(&self, hold: bool);
     /// Monotonic microseconds.
     fn now_us(&self) -> u64;
     /// Seconds since the epoch.

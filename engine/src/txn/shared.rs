@@ -54,6 +54,9 @@ pub struct TrxShared {
     pub(crate) waiting_on: AtomicU64,
     /// Grows with each wait, so that the deadlock search can tell two waits apart.
     pub(crate) wait_no: AtomicU64,
+    /// The transaction's place in an order that a cluster has decided (C1); 0 = none. Set by the
+    /// owner's thread.
+    pub(in crate::txn) place: AtomicU64,
     /// Locks to be given back at the end. Other transactions add to the list when they make an
     /// implicit lock explicit.
     pub(in crate::txn) locks: RankedMutex<LockList>,
@@ -82,6 +85,7 @@ impl TrxShared {
             range_count: AtomicU64::new(0),
             waiting_on: AtomicU64::new(0),
             wait_no: AtomicU64::new(0),
+            place: AtomicU64::new(0),
             locks: RankedMutex::new(Rank::Leaf, LockList::default()),
         })
     }
@@ -118,6 +122,11 @@ impl TrxShared {
     pub(crate) fn holds_locks(&self) -> bool {
         !self.locks.lock().is_empty()
     }
+    /// In the cluster's order this transaction comes first (C1).
+    pub(in crate::txn) fn goes_ahead_of(&self, other: &TrxShared) -> bool {
+        let (mine, theirs) = (self.place.load(Ordering::Relaxed), other.place.load(Ordering::Relaxed));
+        mine != 0 && (theirs == 0 || mine < theirs)
+    }
     /// The queue in which the transaction waits.
     pub(in crate::txn) fn wait_place(&self) -> Option<WaitPlace> {
         WaitPlace::unpack(self.waiting_on.load(Ordering::Acquire))
@@ -140,6 +149,7 @@ impl TrxShared {
             connection: _,
             detached: _,
             isolation: _,
+            place,
             // Of locks and views, which have been given back.
             lock_count,
             range_count: _,
@@ -163,6 +173,7 @@ impl TrxShared {
         undo_bytes.store(0, Ordering::Relaxed);
         buffered_changes.store(0, Ordering::Relaxed);
         started_us.store(0, Ordering::Relaxed);
+        place.store(0, Ordering::Relaxed);
         prepared.store(false, Ordering::Relaxed);
         rolling_back.store(false, Ordering::Relaxed);
     }

@@ -15,12 +15,12 @@ use super::recover::{self, Unfinished};
 use super::shared::TrxShared;
 use super::trx::{Phase, Trx};
 use super::undo::directory::Position;
-use super::undo::format::Kind;
+use super::undo::format::{Kind, POSITION_MAX};
 use super::undo::streams::{UndoRecord, UndoStreams};
 use super::visibility::Visibility;
 use super::xid::Xid;
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
+use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
 use crate::pool::{Mtr, Pool};
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -147,6 +147,28 @@ impl TrxSys {
     /// The newest replication position that was committed, and survives.
     pub fn position(&self) -> Vec<u8> {
         self.visibility.position().1
+    }
+
+    /// Stores a position that comes with no change of rows, as that of a transaction without any.
+    /// To be flushed up to the LSN returned.
+    pub fn set_position(&self, position: &[u8]) -> Result<Lsn> {
+        let mut trx = self.new_trx(Arc::new(NoConnection), 0);
+        self.start(&mut trx, Isolation::ReadCommitted, 0);
+        if let Err(error) = self.begin_writing(&mut trx) {
+            self.end_rollback(&mut trx)?;
+            return Err(error);
+        }
+        trx.set_position(position.to_vec());
+        Ok(self.commit(&mut trx))
+    }
+
+    /// The transaction gets an id, and will have an end marker, also if it changes no row.
+    pub fn begin_writing(&self, trx: &mut Trx) -> Result<()> {
+        self.ensure_id(trx)?;
+        self.reserve_undo(trx, POSITION_MAX)?;
+        let stream = trx.active_mut().stream.as_mut();
+        stream.expect("a transaction with an id owns a stream").used = true;
+        Ok(())
     }
 
     pub fn locks(&self) -> &LockSys {

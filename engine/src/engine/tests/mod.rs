@@ -39,6 +39,7 @@ mod merge_rounds;
 mod model;
 mod full_disk;
 mod engine_log;
+mod position;
 mod prepared_and_purge;
 mod delete_and_reinsert;
 mod dictionary;

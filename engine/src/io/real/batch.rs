@@ -6,6 +6,7 @@
 //! puts it back, so no call waits for another call's I/O. Takes `Rank::Leaf` around the pooled
 //! rings, never across I/O. Holds `unsafe`. Called by: `disk` here.
 use super::error::io_error;
+use super::gate::Gate;
 use super::observed;
 use crate::base::observer::FileCall;
 use crate::base::sync::{Rank, RankedMutex};
@@ -61,7 +62,8 @@ impl Batch {
         }
     }
 
-    pub fn write(&self, ops: &[WriteOp<'_>]) -> Result<()> {
+    /// Passes the gate for the ring; plain calls pass it by themselves.
+    pub fn write(&self, ops: &[WriteOp<'_>], gate: &Gate) -> Result<()> {
         let requests = ops.iter().map(|op| {
             Some(Request {
                 fd: op.file.fd()?,
@@ -72,7 +74,10 @@ impl Batch {
                 write: true,
             })
         });
-        let Some(results) = self.run_on_ring(ops.len(), requests) else {
+        let passed = gate.pass();
+        let results = self.run_on_ring(ops.len(), requests);
+        drop(passed);
+        let Some(results) = results else {
             return write_in_threads(ops);
         };
         first_error(ops.iter().zip(results).map(|(op, result)| {

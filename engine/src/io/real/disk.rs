@@ -7,6 +7,7 @@
 use super::batch::Batch;
 use super::error::{io_error, retry, sync_error};
 use super::file::RealFile;
+use super::gate::Gate;
 use super::observed;
 use crate::base::{Error, Result};
 use crate::io::disk::{Caching, Disk, File, FileSize, Mode, ReadOp, WriteOp};
@@ -33,6 +34,7 @@ pub struct RealDisk {
     /// Closing it unlocks the directory.
     _lock: std::fs::File,
     batch: Batch,
+    gate: Arc<Gate>,
     start: Instant,
     randoms: AtomicU64,
 }
@@ -63,6 +65,7 @@ impl RealDisk {
             handle,
             _lock: lock,
             batch: Batch::detect(),
+            gate: Arc::default(),
             start: Instant::now(),
             randoms: AtomicU64::new(0),
         }))
@@ -127,6 +130,7 @@ impl Disk for RealDisk {
     fn open(&self, name: &str, mode: Mode, caching: Caching) -> Result<Arc<dyn File>> {
         let full = self.full_path(name);
         let path = full.display().to_string();
+        let _passed = (mode != Mode::Open).then(|| self.gate.pass());
         let (file, direct) =
             observed::open(&path, mode != Mode::Open, || open_options(&full, mode, caching)).map_err(|e| {
                 if e.kind() == ErrorKind::AlreadyExists {
@@ -142,7 +146,13 @@ impl Disk for RealDisk {
             retry(|| file.sync_all()).map_err(|e| sync_error("sync", &path, e))?;
             self.sync_names()?;
         }
-        Ok(Arc::new(RealFile { file, path, direct }))
+        let gate = self.gate.clone();
+        Ok(Arc::new(RealFile {
+            file,
+            path,
+            direct,
+            gate,
+        }))
     }
     fn exists(&self, name: &str) -> Result<bool> {
         let full = self.full_path(name);
@@ -150,6 +160,7 @@ impl Disk for RealDisk {
             .map_err(|e| io_error("look for", &full.display().to_string(), None, e))
     }
     fn remove(&self, name: &str) -> Result<()> {
+        let _passed = self.gate.pass();
         let full = self.full_path(name);
         match std::fs::remove_file(&full) {
             Ok(()) => {
@@ -161,6 +172,7 @@ impl Disk for RealDisk {
         }
     }
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        let _passed = self.gate.pass();
         let full = self.full_path(from);
         std::fs::rename(&full, self.full_path(to))
             .map_err(|e| io_error(&format!("rename to {to}"), &full.display().to_string(), None, e))?;
@@ -193,10 +205,16 @@ impl Disk for RealDisk {
         }
     }
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
-        self.batch.write(ops)
+        self.batch.write(ops, &self.gate)
     }
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
         self.batch.read(ops)
+    }
+    fn hold_writes(&self, hold: bool) {
+        match hold {
+            true => self.gate.close(),
+            false => self.gate.open(),
+        }
     }
     fn now_us(&self) -> u64 {
         self.start.elapsed().as_micros() as u64

@@ -5,6 +5,7 @@
 //! reason. Takes no locks. Called by: `disk` here, which opens files, and their users through
 //! [`File`].
 use super::error::{io_error, retry, sync_error};
+use super::gate::Gate;
 use super::observed;
 use crate::base::observer::FileCall;
 use crate::base::Result;
@@ -12,12 +13,14 @@ use crate::io::align::{is_aligned, is_aligned_range, AlignedBuf};
 use crate::io::disk::{File, IO_ALIGN};
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::FileExt;
+use std::sync::Arc;
 
 /// An open file of a [`RealDisk`](super::RealDisk).
 pub struct RealFile {
     pub(super) file: std::fs::File,
     pub(super) path: String,
     pub(super) direct: bool,
+    pub(super) gate: Arc<Gate>,
 }
 
 impl RealFile {
@@ -127,6 +130,7 @@ impl File for RealFile {
         })
     }
     fn write_at(&self, data: &[u8], offset: u64) -> Result<()> {
+        let _passed = self.gate.pass();
         observed::call(FileCall::Write, &self.file, data.len(), || {
             if !self.direct || is_aligned(data, offset) {
                 return self.write_whole(data, offset);
@@ -146,6 +150,7 @@ impl File for RealFile {
             .len())
     }
     fn set_len(&self, len: u64) -> Result<()> {
+        let _passed = self.gate.pass();
         let old = self.len()?;
         observed::call(FileCall::ChangeSize, &self.file, 0, || {
             if len > old {

@@ -3,6 +3,7 @@ use super::batch::Batch;
 use super::disk::LOCK_FILE;
 use super::error::{io_error, sync_error};
 use super::file::RealFile;
+use super::gate::Gate;
 use super::RealDisk;
 use crate::base::Error;
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, ReadOp, WriteOp};
@@ -116,7 +117,7 @@ fn batch_round_trip(batch: &Batch, file: &dyn File) {
         offset: place(i),
         data,
     });
-    batch.write(&ops.collect::<Vec<_>>()).unwrap();
+    batch.write(&ops.collect::<Vec<_>>(), &Gate::default()).unwrap();
     let mut back: Vec<AlignedBuf> = (0..N + 1).map(|_| AlignedBuf::new(4096)).collect();
     let reads = back.iter_mut().enumerate().map(|(i, data)| ReadOp {
         file,
@@ -151,6 +152,7 @@ fn a_failed_write_of_a_batch_names_the_place() {
         file: std::fs::File::open(dir.0.join("f")).unwrap(),
         path: "f".into(),
         direct: false,
+        gate: Default::default(),
     };
     let data = [0u8; 4096];
     let ops = [0u64, 4096].map(|offset| WriteOp {

@@ -142,6 +142,8 @@ impl Disk for SimDisk {
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
         ops.iter_mut().map(|op| op.file.read_at(op.data, op.offset)).collect()
     }
+    /// A test copies the files when nothing is written.
+    fn hold_writes(&self, _hold: bool) {}
     fn now_us(&self) -> u64 {
         self.state().clock_us
     }

@@ -60,6 +60,9 @@ impl Disk for HookedDisk {
         (self.hook)(Call::Batch)?;
         self.disk.write_many(ops)
     }
+    fn hold_writes(&self, hold: bool) {
+        self.disk.hold_writes(hold);
+    }
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
         // A test that fails a read uses `SimDisk::fail_read`.
         (self.hook)(Call::Batch).expect("a hook fails no read");

@@ -17,13 +17,15 @@
 //! before all later waiters too.
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much
-//! to lose (undo records and locks). The victim's own thread leaves the queue and rolls back.
+//! to lose (undo records and locks). A transaction with a place in a cluster's order is no victim,
+//! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the
+//! queue and rolls back.
 //! Called by `sleep.rs` and `implicit.rs` with no latch and no mutex held.
 use super::held::WaitPlace;
 use super::table::LockTable;
 use super::wait_flag::{decide, WAIT_DEADLOCK};
 use crate::base::sync::{Rank, RankedMutex};
-use crate::base::Counters;
+use crate::base::{planted, Counters, Mutant};
 use crate::txn::info::{DeadlockInfo, DeadlockParty};
 use crate::txn::shared::TrxShared;
 use std::collections::{HashSet, VecDeque};
@@ -201,6 +203,13 @@ fn path(nodes: Vec<Node>, last: usize) -> Vec<Node> {
 
 fn choose_victim(circle: &[Node]) -> usize {
     let weight = |node: &Node| node.trx.undo_records.load(Relaxed) + node.trx.lock_count.load(Relaxed);
+    let place = |i: &usize| circle[*i].trx.place.load(Relaxed);
+    let without_place: Vec<usize> = (0..circle.len()).filter(|i| place(i) == 0).collect();
+    if without_place.len() < circle.len() && !planted(Mutant::VictimIgnoresPlace) {
+        let lightest = without_place.into_iter().min_by_key(|i| weight(&circle[*i]));
+        let last = (0..circle.len()).max_by_key(place);
+        return lightest.or(last).expect("a circle has nodes");
+    }
     let lightest = (0..circle.len())
         .min_by_key(|i| weight(&circle[*i]))
         .expect("a circle has nodes");

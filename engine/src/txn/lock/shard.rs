@@ -10,10 +10,13 @@
 //! with a waiting request before it, so that none starves. The holder of a shared lock that wants
 //! the exclusive one waits for the other holders only, ahead of the queue. At the end of the queue
 //! it would wait for those that its own shared lock blocks.
+//!
+//! C1 A transaction with a place in a cluster's order (`TrxShared::place`) passes the waiting
+//! requests that come after it in that order. Those without a place come last.
 use super::held::LockMode;
 use super::wait_flag::WakeList;
 use crate::base::bytes::get_u64;
-use crate::base::IndexId;
+use crate::base::{planted, IndexId, Mutant};
 use crate::txn::shared::TrxShared;
 use smallvec::SmallVec;
 use std::sync::Arc;
@@ -60,6 +63,8 @@ pub(super) enum Admitted {
     Held,
     /// The shared lock has become the exclusive one: `readers_waiting` wait for it too now.
     Raised,
+    /// The lock was granted ahead of requests that wait for it too now ([`Entry::passed`]).
+    Passed,
     /// Nothing was queued: the caller decides whether to wait.
     MustWait,
 }
@@ -111,11 +116,33 @@ impl Entry {
             held.again = true;
             return Admitted::Held;
         }
-        if self.requests.iter().any(|r| conflict(r.mode, mode)) {
+        let in_the_way = |r: &Request| conflict(r.mode, mode);
+        let place = self.place_in_queue(trx);
+        if self.requests[..place].iter().any(in_the_way) {
             return Admitted::MustWait;
         }
+        let passes = self.requests[place..].iter().any(in_the_way);
         self.add_granted(trx, mode);
-        Admitted::New
+        match passes {
+            true => Admitted::Passed,
+            false => Admitted::New,
+        }
+    }
+    /// Where a new waiting request of `trx` belongs (C1): at the end of the queue, but for waiting
+    /// requests of transactions that come after it.
+    fn place_in_queue(&self, trx: &TrxShared) -> usize {
+        let passes = |r: &Request| trx.goes_ahead_of(&r.trx) && !planted(Mutant::NoPassingInQueue);
+        let passed = self.waiting().iter().rev().take_while(|r| passes(r)).count();
+        self.requests.len() - passed
+    }
+    /// The transactions of the waiting requests that `trx`, granted or waiting, has passed and
+    /// stops: they did not wait for it before.
+    pub fn passed(&self, trx: &Arc<TrxShared>, mode: LockMode) -> WakeList {
+        let at = self.waiting_at(trx).map_or(self.granted as usize, |at| at + 1);
+        let stopped = self.requests[at..]
+            .iter()
+            .filter(|r| conflict(r.mode, mode) && trx.goes_ahead_of(&r.trx));
+        stopped.map(|r| r.trx.clone()).collect()
     }
     /// `trx` has asked for its lock more than once.
     pub fn was_asked_again(&self, trx: &Arc<TrxShared>) -> bool {
@@ -144,7 +171,8 @@ impl Entry {
         if self.holder(trx).is_some() {
             self.requests.insert(self.granted as usize, request);
         } else {
-            self.requests.push(request);
+            let at = self.place_in_queue(trx);
+            self.requests.insert(at, request);
         }
         debug_assert!(self.is_sound(), "a transaction waits once");
     }

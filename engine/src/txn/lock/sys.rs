@@ -74,6 +74,13 @@ impl LockSys {
                 ask_to_look(&stopped);
                 Ok(Granted::Raised)
             }
+            Admitted::Passed => {
+                let stopped = shard.entry(at.slot).passed(&trx.shared, mode);
+                drop(shard);
+                remember(&trx.shared, at);
+                ask_to_look(&stopped);
+                Ok(Granted::New)
+            }
             Admitted::New => {
                 drop(shard);
                 remember(&trx.shared, at);
@@ -95,12 +102,9 @@ impl LockSys {
         let me = &trx.shared;
         let entry = shard.entry(at.slot);
         let upgrade = entry.granted().iter().any(|r| Arc::ptr_eq(&r.trx, me));
-        let stopped = if upgrade {
-            entry.readers_waiting()
-        } else {
-            WakeList::new()
-        };
+        let readers = upgrade.then(|| entry.readers_waiting());
         entry.enqueue(me, mode);
+        let stopped = readers.unwrap_or_else(|| entry.passed(me, mode));
         begin_wait(me, WaitPlace::Row(at));
         let holders: Vec<Arc<TrxShared>> = entry.blockers(me).take(HOLDERS_NOTED_MAX).cloned().collect();
         drop(shard);

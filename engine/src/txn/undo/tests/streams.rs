@@ -201,6 +201,54 @@ fn positions_outlive_purge_and_crash() {
     }
 }
 
+/// As of a DDL statement of a cluster: they come between those of transactions, and are the newest
+/// until the next one. A lost one leaves the one before.
+#[test]
+fn positions_without_a_change_outlive_purge_and_crash() {
+    let mut bed = Bed::create(15);
+    for round in 0..4u8 {
+        for n in 0..100u8 {
+            if n % 3 == round % 3 {
+                let mut trx = bed.trx();
+                bed.append(&mut trx, &[n; 300]).unwrap();
+                trx.set_position(vec![round, n]);
+                bed.sys.commit(&mut trx);
+            } else {
+                bed.sys.set_position(&[round, n]).unwrap();
+            }
+            assert_eq!(bed.sys.position(), [round, n]);
+            if n % 10 == 0 {
+                while let Some(job) = bed.sys.next_purge(50).unwrap() {
+                    bed.sys.purged(job).unwrap();
+                }
+            }
+        }
+        bed.flush();
+        bed.sys.set_position(&[round, 255]).unwrap();
+        bed = bed.crash(round as u64);
+        let found = bed.sys.position();
+        assert!(found == [round, 99] || found == [round, 255], "{found:?}");
+        bed.check_pages();
+    }
+}
+
+/// A transaction that changes what needs no undo (a loaded table) has its position all the same.
+#[test]
+fn a_transaction_without_undo_can_have_a_position() {
+    let bed = Bed::create(16);
+    let mut trx = bed.trx();
+    bed.sys.begin_writing(&mut trx).unwrap();
+    trx.set_position(vec![4; POSITION_MAX]);
+    assert!(bed.sys.commit(&mut trx) > 0);
+    let mut refused = bed.trx();
+    bed.sys.begin_writing(&mut refused).unwrap();
+    refused.set_position(vec![5]);
+    bed.sys.end_rollback(&mut refused).unwrap();
+    bed.flush();
+    let bed = bed.crash(1);
+    assert_eq!(bed.sys.position(), [4; POSITION_MAX]);
+}
+
 #[test]
 fn numbers_never_repeat() {
     let mut bed = Bed::create(9);

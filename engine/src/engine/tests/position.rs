@@ -1,0 +1,68 @@
+//! The replication position: it is in the log record of the commit that it belongs to, so a crash
+//! keeps both or neither (G6).
+use super::fixture::*;
+use super::isolation::row;
+use crate::io::SimDisk;
+use crate::txn::Isolation::ReadCommitted;
+
+#[test]
+fn a_position_without_changes_is_durable_when_it_is_given() {
+    for seed in 0..20 {
+        let disk = SimDisk::new(seed);
+        let rig = TableFixture::create(disk.clone());
+        let mut trx = rig.begin(ReadCommitted);
+        rig.insert(&mut trx, &pk(1), &row(1, 1)).expect("insert");
+        trx.set_position(b"first".to_vec());
+        rig.engine.commit(&mut trx, false).expect("commit");
+        rig.engine.set_position(b"second").expect("position");
+        let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
+        assert_eq!(rig.store().trx_sys.position(), b"second");
+        let mut reader = rig.begin(ReadCommitted);
+        let found = rig.get(&mut reader, &pk(1), None);
+        assert_eq!(found, Ok(Some(row(1, 1))), "what came before the position is there");
+    }
+}
+
+/// Commits that are not made durable at once.
+#[test]
+fn a_crash_keeps_a_commit_with_its_position() {
+    for seed in 0..40 {
+        let disk = SimDisk::new(seed);
+        let rig = TableFixture::create(disk.clone());
+        rig.engine.set_position(&[0]).expect("position");
+        for n in 1..=20u8 {
+            let mut trx = rig.begin(ReadCommitted);
+            rig.insert(&mut trx, &pk(n.into()), &row(n, n.into())).expect("insert");
+            trx.set_position(vec![n]);
+            rig.engine.commit(&mut trx, seed % 2 == 0 && n == 7).expect("commit");
+        }
+        let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
+        let position = rig.store().trx_sys.position()[0];
+        let mut reader = rig.begin(ReadCommitted);
+        for n in 1..=20u8 {
+            let expected = (n <= position).then(|| row(n, n.into()));
+            assert_eq!(
+                rig.get(&mut reader, &pk(n.into()), None),
+                Ok(expected),
+                "row {n}, position {position}"
+            );
+        }
+    }
+}
+
+/// Found prepared after a crash, and committed with the position that its name stands for.
+#[test]
+fn a_commit_of_a_transaction_in_doubt_has_its_position() {
+    let disk = SimDisk::new(1);
+    let rig = TableFixture::create(disk.clone());
+    let mut trx = rig.begin(ReadCommitted);
+    rig.insert(&mut trx, &pk(1), &row(1, 1)).expect("insert");
+    rig.engine.prepare(&mut trx, &xid(&[7])).expect("prepare");
+    let disk = disk.crash(2);
+    let rig = TableFixture::reopen(disk.clone()).expect("opens");
+    rig.engine.decide_at(&xid(&[7]), true, b"seven").expect("commit");
+    let rig = TableFixture::reopen(disk.crash(3)).expect("opens");
+    assert_eq!(rig.store().trx_sys.position(), b"seven");
+    let mut reader = rig.begin(ReadCommitted);
+    assert_eq!(rig.get(&mut reader, &pk(1), None), Ok(Some(row(1, 1))));
+}
