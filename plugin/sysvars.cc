@@ -117,6 +117,25 @@ void update_redo_log(THD *, st_mysql_sys_var *, void *to, const void *from)
     *static_cast<my_bool *>(to)= wanted;
 }
 
+/* A backup begins, or ends early. Other connections read and set variables meanwhile. */
+void update_backup_to(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  const char *pipe= *static_cast<const char *const *>(from);
+  const std::string path= pipe ? pipe : "";
+  if (!engine)
+    return;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  if (path.empty())
+    slc_backup_cancel(engine);
+  else if (slc_backup_start(engine, path.c_str()))
+  {
+    char text[512];
+    slc_error_text(text, sizeof text);
+    my_printf_error(ER_UNKNOWN_ERROR, "%s: %s", MYF(0), variable_name("backup_to").c_str(), text);
+  }
+  mysql_mutex_lock(&LOCK_global_system_variables);
+}
+
 /* The variables. */
 #define FLAGS_AT_START PLUGIN_VAR_READONLY
 #define FLAGS_AT_USE 0
@@ -172,6 +191,7 @@ static bool is_set_by_statement(const THD *thd, const char *variable)
 }
 
 bool strict_mode(THD *thd) { return THDVAR(thd, strict_mode); }
+bool backup_stage(THD *thd) { return THDVAR(thd, backup_stage); }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 
 uint32 lock_wait_timeout_ms(THD *thd)

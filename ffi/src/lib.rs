@@ -4,7 +4,7 @@
 //! becomes `SLC_POISONED`. No logic lives here: pointers become slices, slices become calls of the
 //! `sluice` crate, results become codes.
 //!
-//! Order of the files, top to bottom: `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
+//! Order of the files, top to bottom: `backup`, `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
 //! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `engine`, `error`, `abi`.
 //!
 //! # Safety
@@ -30,6 +30,7 @@
 #![allow(clippy::missing_safety_doc)] // stated above, once for all functions
 
 mod abi;
+mod backup;
 mod build;
 mod bulk;
 mod cursor;

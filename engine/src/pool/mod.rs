@@ -12,6 +12,7 @@
 //!
 //! Top to bottom, each using only what lies below:
 //! - `mtr` (with `joined`) and `direct`: how the layers above change pages;
+//! - `page_copy`: how a backup reads them;
 //! - `buffer_pool`: the pool itself, put together of its parts;
 //! - `recovery`: pages after a crash;
 //! - `read`: hits, misses, read-ahead;
@@ -27,6 +28,7 @@ mod frames;
 mod joined;
 pub mod mtr;
 pub mod page;
+pub mod page_copy;
 mod read;
 mod recovery;
 mod write;
