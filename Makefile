@@ -31,6 +31,8 @@
 #   make buffering-cost   what the change buffer costs with all pages in memory
 #   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
+#   make sluice-backup  backup of a running server, and restore: target/release/sluice-backup
+#   make backup-rounds  ROUNDS backups under load, restored and compared, 20 of 50 with kill -9 (scripts/backup_rounds.py --help)
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 #   make record       measures all of docs/benchmarks again, stores the results, writes the pages (BENCH='tpch memory', BENCH=--list)
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
@@ -120,6 +122,11 @@ $(engine): engine-build ;
 engine-build: build/crates
 	@cargo build --release --locked --target-dir target -p sluice-ffi
 endif
+
+# Backup of a running server, and restore. It runs the checker.
+.PHONY: sluice-backup
+sluice-backup: build/crates sluice-check
+	@cargo build --release --locked --quiet --target-dir target -p sluice-backup
 
 # The checker of a dead server's files.
 .PHONY: sluice-check
@@ -311,6 +318,10 @@ fuzz: plugin
 .PHONY: settings
 settings: tools
 	SLUICE_WRITE_SETTINGS=1 cargo test --locked --quiet -p sluice-ffi --test settings
+
+.PHONY: backup-rounds
+backup-rounds: plugin sluice-backup
+	@scripts/backup_rounds.py --rounds $(ROUNDS)
 
 .PHONY: check
 check: tools

@@ -129,7 +129,10 @@ fn drive(engine: &Arc<Engine>, mut backup: Backup) {
                         0 => String::new(),
                         n => format!("; {n} pages are not whole: unused ones, or damage, which CHECK TABLE finds"),
                     };
-                    engine.note(Level::Info, &format!("backup: data files are copied, the log is followed{broken}"));
+                    engine.note(
+                        Level::Info,
+                        &format!("backup: data files are copied, the log is followed{broken}"),
+                    );
                 }
                 phase = Phase::Log;
                 std::thread::sleep(FOLLOW);

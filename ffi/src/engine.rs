@@ -176,7 +176,13 @@ pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut
         SLC_POISONED,
         || match open() {
             Ok(engine) => {
-                unsafe { *out = Box::into_raw(Box::new(slc_engine { engine, read_only, backup: Mutex::default() })) };
+                unsafe {
+                    *out = Box::into_raw(Box::new(slc_engine {
+                        engine,
+                        read_only,
+                        backup: Mutex::default(),
+                    }))
+                };
                 SLC_OK
             }
             Err(e) => code(&e),

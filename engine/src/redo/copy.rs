@@ -191,7 +191,9 @@ impl LogCopy {
         let size = self.start.segment_size;
         let number = lsn / size;
         let first = lsn / IO_ALIGN as u64 * IO_ALIGN as u64;
-        let limit = block::block_start(end).min((number + 1) * size).min(first + CHUNK as u64);
+        let limit = block::block_start(end)
+            .min((number + 1) * size)
+            .min(first + CHUNK as u64);
         let padded = (limit - first).next_multiple_of(IO_ALIGN as u64) as usize;
         let mut tries = 0;
         loop {
@@ -202,7 +204,10 @@ impl LogCopy {
                 let info = block::open(bytes, self.start.epoch_of(number), number);
                 info.is_some_and(|info| is_long_enough(info.length))
             };
-            let bad = blocks.chunks_exact(BLOCK).enumerate().position(|block| !is_whole(block));
+            let bad = blocks
+                .chunks_exact(BLOCK)
+                .enumerate()
+                .position(|block| !is_whole(block));
             let Some(bad) = bad else { break };
             self.check_held()?;
             tries += 1;
@@ -229,7 +234,10 @@ impl LogCopy {
             self.segment = Some((number, opened.or_else(|e| self.check_held().and(Err(e)))?));
         }
         let (_, file) = self.segment.as_ref().expect("opened above");
-        file.read_at(&mut self.buffer[..len], ring::file_offset(first, self.start.segment_size))
+        file.read_at(
+            &mut self.buffer[..len],
+            ring::file_offset(first, self.start.segment_size),
+        )
     }
     fn check_held(&self) -> Result<()> {
         match self.redo.copied_from.load(Ordering::Acquire) == self.held_from {

@@ -12,8 +12,8 @@ use crate::server::quoted;
 use crate::stream::{about_text, u32_at, u64_at, About, Packer, ABOUT, BLANK, DONE};
 use crate::target::{sync_names, Target};
 use crate::{BackupArguments, Result};
-use sluice::engine::backup::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, PAGES};
 use sluice::engine::backup::format::FrameReader;
+use sluice::engine::backup::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, PAGES};
 use sluice::pool::PAGE_SIZE;
 use std::fs::File;
 use std::io::{BufReader, BufWriter, Read, Write};
@@ -83,7 +83,10 @@ fn random() -> Result<u64> {
 
 /// The reading end. It does not wait for a writer until the server has the other end.
 fn open_pipe(path: &Path) -> Result<File> {
-    let opened = std::fs::OpenOptions::new().read(true).custom_flags(libc::O_NONBLOCK).open(path);
+    let opened = std::fs::OpenOptions::new()
+        .read(true)
+        .custom_flags(libc::O_NONBLOCK)
+        .open(path);
     opened.map_err(|e| format!("{}: {e}", path.display()))
 }
 
@@ -97,17 +100,24 @@ fn make_blocking(pipe: &File) {
 
 pub fn run(arguments: &BackupArguments) -> Result<()> {
     let base = arguments.incremental.as_deref().map(Pages::read).transpose()?;
-    if arguments.save_pages.as_ref().is_some_and(|path| path.exists() && arguments.incremental.as_ref() != Some(path)) {
+    if arguments
+        .save_pages
+        .as_ref()
+        .is_some_and(|path| path.exists() && arguments.incremental.as_ref() != Some(path))
+    {
         return Err("the file of --save-pages exists".into());
     }
-    let path = arguments.target.as_deref().filter(|path| *path != Path::new("-") && !arguments.stream);
+    let path = arguments
+        .target
+        .as_deref()
+        .filter(|path| *path != Path::new("-") && !arguments.stream);
     let target = Target::create(path)?;
     let packer = Packer::new(BufWriter::with_capacity(BUFFER, target), arguments.compress)?;
     let mut backup = Backup {
         arguments,
         out: Shared(Arc::new(Mutex::new(packer))),
         progress: Progress::new(arguments.quiet),
-        pages: Pages { backup: random()?, ..Pages::default() },
+        pages: Pages::new(random()?),
         base,
         stored: 0,
         passed: 0,
@@ -115,7 +125,13 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         about: About::new(),
     };
     let done = backup.copy();
-    let Backup { out, progress, pages, about, .. } = backup;
+    let Backup {
+        out,
+        progress,
+        pages,
+        about,
+        ..
+    } = backup;
     let packer = Arc::into_inner(out.0).and_then(|packer| packer.into_inner().ok());
     let packer = packer.ok_or("a bug was met: the backup is still being written")?;
     let bytes = packer.bytes();
@@ -130,7 +146,11 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
     }
     target.finish()?;
     let seconds = progress.elapsed().as_secs_f64();
-    progress.say(&format!("backup done: {} MiB in {seconds:.1} s; {}", bytes >> 20, summary(&about)));
+    progress.say(&format!(
+        "backup done: {} MiB in {seconds:.1} s; {}",
+        bytes >> 20,
+        summary(&about)
+    ));
     Ok(())
 }
 
@@ -243,7 +263,8 @@ impl Backup<'_> {
         }
         self.put_run(file, run_start, &payload[run])?;
         let end = first + ((payload.len() - 8) / PAGE_SIZE) as u32;
-        self.progress.pass((end.saturating_sub(self.passed)) as u64 * PAGE_SIZE as u64);
+        self.progress
+            .pass((end.saturating_sub(self.passed)) as u64 * PAGE_SIZE as u64);
         self.passed = self.passed.max(end);
         Ok(())
     }
@@ -270,7 +291,8 @@ impl Backup<'_> {
             self.arguments.connection.sql(stages)?;
             return Ok(None);
         }
-        self.progress.say("Sluice's data files are copied; mariadb-backup copies the rest");
+        self.progress
+            .say("Sluice's data files are copied; mariadb-backup copies the rest");
         let connection = self.arguments.connection.clone();
         let end_server_part = move || {
             // The server may be gone: then its part has ended.
@@ -288,14 +310,25 @@ impl Backup<'_> {
                 "Sluice's point is {position:?} of the binary log, that of mariadb-backup is {rest:?}: another backup ran at the same time"
             ));
         }
-        self.out.put(END, &[point.to_le_bytes(), self.stored.to_le_bytes()].concat())?;
-        let seconds = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_secs());
+        self.out
+            .put(END, &[point.to_le_bytes(), self.stored.to_le_bytes()].concat())?;
+        let seconds = SystemTime::now()
+            .duration_since(UNIX_EPOCH)
+            .map_or(0, |since| since.as_secs());
         let mut tell = |name: &str, value: String| self.about.insert(name.into(), value);
         tell("backup", format!("{:016x}", self.pages.backup));
         tell("database", format!("{:016x}", self.pages.database));
         tell("point", point.to_string());
         tell("time", seconds.to_string());
-        tell("kind", if self.arguments.sluice_only { "sluice only" } else { "all engines" }.into());
+        tell(
+            "kind",
+            if self.arguments.sluice_only {
+                "sluice only"
+            } else {
+                "all engines"
+            }
+            .into(),
+        );
         tell("broken_pages", self.broken.to_string());
         if let Some(version) = version {
             tell("server", version.clone());

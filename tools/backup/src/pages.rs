@@ -47,6 +47,13 @@ pub struct Pages {
 }
 
 impl Pages {
+    /// Of the backup of this number.
+    pub fn new(backup: u64) -> Pages {
+        Pages {
+            backup,
+            ..Pages::default()
+        }
+    }
     /// A data file of so many pages, all of them zeros so far.
     pub fn add_file(&mut self, file: u32, pages: u32) {
         self.files.insert(file, vec![PageState::default(); pages as usize]);
@@ -61,7 +68,10 @@ impl Pages {
     }
     pub fn get(&self, file: u32, page: u32) -> PageState {
         let pages = self.files.get(&file);
-        pages.and_then(|pages| pages.get(page as usize)).copied().unwrap_or_default()
+        pages
+            .and_then(|pages| pages.get(page as usize))
+            .copied()
+            .unwrap_or_default()
     }
     /// Pages of a file that `base` has and that are zeros here: (first, count).
     pub fn blank_since(&self, base: &Pages, file: u32) -> Vec<(u32, u32)> {
@@ -118,7 +128,9 @@ impl Pages {
                 checksum: u32_at(b, 0).unwrap_or(0),
                 lsn: u64_at(b, 4).unwrap_or(0),
             };
-            pages.files.insert(file, part.chunks_exact(PAGE_BYTES).map(state).collect());
+            pages
+                .files
+                .insert(file, part.chunks_exact(PAGE_BYTES).map(state).collect());
             at = end;
         }
         Ok(pages)

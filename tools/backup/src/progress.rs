@@ -58,7 +58,11 @@ impl Progress {
     /// A line of its own.
     pub fn say(&self, text: &str) {
         if !self.quiet {
-            let clear = if std::io::stderr().is_terminal() { "\r\x1b[K" } else { "" };
+            let clear = if std::io::stderr().is_terminal() {
+                "\r\x1b[K"
+            } else {
+                ""
+            };
             eprintln!("{clear}{text}");
         }
     }

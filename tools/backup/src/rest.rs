@@ -64,13 +64,18 @@ impl Rest {
     pub fn finish(self) -> Result<Position> {
         self.copy.join().map_err(|_| "a bug was met".to_string())??;
         let names = ["xtrabackup_info", "mariadb_backup_info"];
-        let found = names.iter().find_map(|name| std::fs::read_to_string(self.info.join(name)).ok());
+        let found = names
+            .iter()
+            .find_map(|name| std::fs::read_to_string(self.info.join(name)).ok());
         Ok(found.as_deref().and_then(position))
     }
 }
 
 fn copy(child: &mut Child, out: &Shared, program: &str) -> Result<()> {
-    let messages = child.stderr.take().map(|from| std::thread::spawn(move || last_lines(from)));
+    let messages = child
+        .stderr
+        .take()
+        .map(|from| std::thread::spawn(move || last_lines(from)));
     let mut from = child.stdout.take().ok_or("no output")?;
     let mut chunk = vec![0; CHUNK];
     loop {
@@ -169,7 +174,8 @@ mod tests {
 
     #[test]
     fn the_position_is_found() {
-        let info = "uuid = 1\nbinlog_pos = filename 'master-bin.000002', position '1345', GTID of the last change '0-1-8'\n";
+        let info =
+            "uuid = 1\nbinlog_pos = filename 'master-bin.000002', position '1345', GTID of the last change '0-1-8'\n";
         assert_eq!(position(info), Some(("master-bin.000002".into(), 1345)));
         assert_eq!(position("binlog_pos = \n"), None);
     }

@@ -52,7 +52,9 @@ fn pass(path: &Path, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<A
 
 /// The name that a directory has until it is restored.
 fn unfinished_name(to: &Path) -> Result<PathBuf> {
-    let name = to.file_name().ok_or_else(|| format!("{}: this is no name of a directory", to.display()))?;
+    let name = to
+        .file_name()
+        .ok_or_else(|| format!("{}: this is no name of a directory", to.display()))?;
     Ok(to.with_file_name(format!("{}.restoring", name.to_string_lossy())))
 }
 
@@ -125,7 +127,13 @@ fn unpack(arguments: &RestoreArguments, directory: &Path, sluice: &Path) -> Resu
     }
     let Restored { pages, broken, .. } = restore.finish().map_err(|e| e.to_string())?;
     if !broken.is_empty() {
-        say(arguments, &format!("{} pages were not whole when they were copied: the check decides", broken.len()));
+        say(
+            arguments,
+            &format!(
+                "{} pages were not whole when they were copied: the check decides",
+                broken.len()
+            ),
+        );
     }
     say(arguments, &format!("{pages} pages of Sluice's files"));
     previous.ok_or_else(|| "no backup is given".into())
@@ -137,8 +145,14 @@ fn check_base(path: &Path, previous: Option<&About>, about: &About) -> Result<()
     match previous.map(|previous| previous.get("backup")) {
         None if base.is_none() => Ok(()),
         Some(known) if known.is_some() && known == base => Ok(()),
-        None => Err(format!("{}: this is an increment: its base comes before it", path.display())),
-        Some(_) => Err(format!("{}: this is no increment of the backup before it", path.display())),
+        None => Err(format!(
+            "{}: this is an increment: its base comes before it",
+            path.display()
+        )),
+        Some(_) => Err(format!(
+            "{}: this is no increment of the backup before it",
+            path.display()
+        )),
     }
 }
 
@@ -160,8 +174,13 @@ fn recover(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
 
 /// With the rules of the offline checker, which shares no code with the engine.
 fn check(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
-    let beside = std::env::current_exe().ok().map(|own| own.with_file_name("sluice-check"));
-    let program = arguments.sluice_check.clone().or(beside.filter(|beside| beside.exists()));
+    let beside = std::env::current_exe()
+        .ok()
+        .map(|own| own.with_file_name("sluice-check"));
+    let program = arguments
+        .sluice_check
+        .clone()
+        .or(beside.filter(|beside| beside.exists()));
     let program = program.unwrap_or_else(|| "sluice-check".into());
     let run = Command::new(&program).arg("--quiet").arg(sluice).output();
     let output = run.map_err(|e| format!("cannot run {}, which checks every page: {e}", program.display()))?;

@@ -28,12 +28,16 @@ pub fn about_text(about: &About) -> String {
 pub fn parse_about(text: &[u8]) -> About {
     let text = String::from_utf8_lossy(text);
     let pairs = text.lines().filter_map(|line| line.split_once('='));
-    pairs.map(|(name, value)| (name.to_string(), value.to_string())).collect()
+    pairs
+        .map(|(name, value)| (name.to_string(), value.to_string()))
+        .collect()
 }
 
 pub fn u32_at(bytes: &[u8], at: usize) -> Result<u32> {
     let found = bytes.get(at..at + 4).and_then(|b| b.try_into().ok());
-    found.map(u32::from_le_bytes).ok_or_else(|| "the backup is damaged: a frame is too short".to_string())
+    found
+        .map(u32::from_le_bytes)
+        .ok_or_else(|| "the backup is damaged: a frame is too short".to_string())
 }
 
 pub fn u64_at(bytes: &[u8], at: usize) -> Result<u64> {

@@ -6,7 +6,11 @@ use std::path::{Path, PathBuf};
 
 pub enum Target {
     Output(std::io::Stdout),
-    File { file: File, partial: PathBuf, path: PathBuf },
+    File {
+        file: File,
+        partial: PathBuf,
+        path: PathBuf,
+    },
 }
 
 fn named<T>(path: &Path, done: std::io::Result<T>) -> Result<T> {
@@ -27,7 +31,11 @@ impl Target {
             None => return Err(format!("{}: this is no name of a file", path.display())),
         });
         // A partial file is what an earlier backup left that was killed.
-        let opened = OpenOptions::new().write(true).create(true).truncate(true).open(&partial);
+        let opened = OpenOptions::new()
+            .write(true)
+            .create(true)
+            .truncate(true)
+            .open(&partial);
         Ok(Target::File {
             file: named(&partial, opened)?,
             partial,

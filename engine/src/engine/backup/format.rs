@@ -141,7 +141,9 @@ impl<R: Read> FrameReader<R> {
             return Err(self.damaged());
         }
         self.frame.resize(FRAME_HEAD + length, 0);
-        self.from.read_exact(&mut self.frame[FRAME_HEAD..]).map_err(read_error)?;
+        self.from
+            .read_exact(&mut self.frame[FRAME_HEAD..])
+            .map_err(read_error)?;
         if get_u32(&self.frame, 0) != crc32c::crc32c(&self.frame[4..]) {
             return Err(self.damaged());
         }

@@ -235,7 +235,9 @@ impl Changes {
         }
         for (file, first) in &self.cut {
             let len = *first as u64 * PAGE_SIZE as u64;
-            let Some(open) = open_existing(disk, *file)? else { continue };
+            let Some(open) = open_existing(disk, *file)? else {
+                continue;
+            };
             if open.len()? > len {
                 open.set_len(len)?;
                 open.sync()?;
@@ -273,5 +275,7 @@ fn open_existing(disk: &dyn Disk, file: FileId) -> Result<Option<Arc<dyn File>>>
 }
 
 fn unexpected(kind: u32) -> Error {
-    Error::corrupt(format!("the backup is damaged: a frame of kind {kind} is not expected here"))
+    Error::corrupt(format!(
+        "the backup is damaged: a frame of kind {kind} is not expected here"
+    ))
 }

@@ -141,10 +141,10 @@ impl Backup {
     }
     fn copy_files(&mut self) -> Result<()> {
         if self.current.is_none() && !self.open_next()? {
-            self.out.put(COPIED, b"", b"")?;
-            self.out.flush()?;
+            // First: a reader of the stream may have commits blocked at once.
             self.desk.enter(Phase::Log);
-            return Ok(());
+            self.out.put(COPIED, b"", b"")?;
+            return self.out.flush();
         }
         let Some(copy) = &mut self.current else { return Ok(()) };
         let count = (copy.pages - copy.next).min(STEP_PAGES as u32);
@@ -167,9 +167,7 @@ impl Backup {
             self.counters.backup_pages_broken.set(self.broken);
             self.out.put(BROKEN, &pair(file, no), b"")?;
         }
-        self.counters
-            .backup_bytes_copied
-            .add(count as u64 * PAGE_SIZE as u64);
+        self.counters.backup_bytes_copied.add(count as u64 * PAGE_SIZE as u64);
         self.end_if_done()
     }
     fn end_if_done(&mut self) -> Result<()> {

@@ -20,7 +20,7 @@ use std::time::Duration;
 
 /// Where a backup is written to.
 #[derive(Clone, Default)]
-struct Stream(Arc<Mutex<Vec<u8>>>);
+pub struct Stream(Arc<Mutex<Vec<u8>>>);
 
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
@@ -33,7 +33,7 @@ impl Write for Stream {
 }
 
 impl Stream {
-    fn bytes(&self) -> Vec<u8> {
+    pub fn bytes(&self) -> Vec<u8> {
         self.0.lock().clone()
     }
 }
@@ -229,7 +229,10 @@ fn big(n: u32) -> Row {
 fn a_restored_engine_has_what_was_committed_at_the_point() {
     for seed in seeds(12) {
         let mut world = World::new(seed);
-        world.engine.set("change_buffering", [5, 0][seed as usize % 2]).expect("set");
+        world
+            .engine
+            .set("change_buffering", [5, 0][seed as usize % 2])
+            .expect("set");
         if seed % 3 == 0 {
             // A load that began before the backup.
             (0..2).for_each(|_| world.load_some());
@@ -292,7 +295,10 @@ fn a_stream_that_is_cut_or_damaged_is_refused() {
     assert!(stream.len() > HEAD + FRAME_HEAD);
     let disk = SimDisk::new(1);
     restore(&stream, disk.clone()).expect("whole");
-    assert!(matches!(restore(&stream, disk.clone()), Err(Error::Invalid(_))), "not empty");
+    assert!(
+        matches!(restore(&stream, disk.clone()), Err(Error::Invalid(_))),
+        "not empty"
+    );
     world.judge(disk, &world.committed, "whole");
 }
 
@@ -434,7 +440,10 @@ fn judge_threads(disk: Arc<SimDisk>, large: &Model) {
             break;
         }
         let rows = view(&format!("load{n}"));
-        assert!(rows.is_empty() || rows == shuffled(800).into_iter().collect(), "load {n}");
+        assert!(
+            rows.is_empty() || rows == shuffled(800).into_iter().collect(),
+            "load {n}"
+        );
     }
     engine.close(Close::Fast).expect("close");
 }

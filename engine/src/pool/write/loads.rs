@@ -11,8 +11,8 @@
 use crate::base::sync::{Rank, RankedMutex, RwLock};
 use crate::base::FileId;
 use parking_lot::Condvar;
-use std::collections::HashMap;
 use parking_lot::RwLockReadGuard;
+use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 pub struct Loads {
