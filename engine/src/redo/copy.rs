@@ -7,14 +7,14 @@
 //!              segments. The checksum of each is checked: another block of the same page may be
 //!              written right then.
 //! copy_end     The last block, up to the LSN at which the copy ends. It may be written again
-//!              meanwhile: it is read until its checksum is right. Groups that follow in it are
-//!              copied, too.
+//!              meanwhile: it is read until its checksum is right. What follows in it is cut off:
+//!              it may hold a commit after the point.
 //! ```
 //! The hold costs segments, not writers: the ring makes new ones. Once the copy lags by more than
 //! `LAG_RINGS` times the ring's capacity the hold ends by itself, and the copy fails.
 //!
 //! Takes `RedoControl`, and `RedoRing` through reads of segments. Called by: `engine`'s backup.
-use super::block_format::{self as block, BLOCK};
+use super::block_format::{self as block, BlockInfo, BLOCK};
 use super::control::{Control, Epoch, CONTROL_FILE};
 use super::log::{Redo, NO_COPY};
 use super::segment_ring as ring;
@@ -82,6 +82,15 @@ impl LogStart {
             segment_size,
             epochs: rest.chunks_exact(20).map(epoch).collect(),
         })
+    }
+    /// Bytes of data of a durable block with others after it. The last block of an epoch may have
+    /// any number.
+    fn length_of(&self, number: u64) -> usize {
+        let next = block::block_start(number + 1);
+        match self.epochs.iter().any(|epoch| epoch.start == next) {
+            true => 1,
+            false => block::BLOCK_DATA,
+        }
     }
     fn epoch_of(&self, number: u64) -> u32 {
         let started = |epoch: &&Epoch| epoch.start <= block::block_start(number);
@@ -156,14 +165,23 @@ impl Redo {
 impl LogCopy {
     /// Copies up to `bytes_max` bytes of blocks that are full and durable. `each` gets the LSN of
     /// the first block, and the blocks; all of them lie in one segment. True: there is more.
-    pub fn copy_some(&mut self, bytes_max: usize, each: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>) -> Result<bool> {
+    ///
+    /// `point`: where the copy ends, as soon as that is known. It is asked after the durable LSN:
+    /// no point then means that all blocks below are older than the point.
+    pub fn copy_some(
+        &mut self,
+        bytes_max: usize,
+        point: &dyn Fn() -> Option<Lsn>,
+        each: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>,
+    ) -> Result<bool> {
         let mut copied = 0;
         loop {
-            let end = block::block_of(self.redo.durable_lsn());
+            let durable = self.redo.durable_lsn();
+            let end = block::block_of(point().map_or(durable, |point| point.min(durable)));
             if self.next >= end || copied >= bytes_max {
                 return Ok(self.next < end);
             }
-            copied += self.copy_chunk(end, &|_| true, each)?;
+            copied += self.copy_chunk(end, None, each)?;
         }
     }
     /// Copies the rest, up to `end`, which is durable. Called when `copy_some` has no more.
@@ -171,20 +189,20 @@ impl LogCopy {
         assert!(end <= self.redo.durable_lsn(), "a copy ends where the log is durable");
         let last = block::block_of(end);
         while self.next < last {
-            self.copy_chunk(last, &|_| true, each)?;
+            self.copy_chunk(last, None, each)?;
         }
         let used = (block::position_of(end) % block::BLOCK_DATA as u64) as usize;
         if self.next == last && used > 0 {
-            self.copy_chunk(last + 1, &|length| length >= used, each)?;
+            self.copy_chunk(last + 1, Some(used), each)?;
         }
         Ok(())
     }
     /// Copies blocks before block `end`, as far as they are in one chunk. Returns their bytes.
-    /// `is_long_enough`: asked for the length of each.
+    /// `cut`: there is one block, and its data ends there.
     fn copy_chunk(
         &mut self,
         end: u64,
-        is_long_enough: &dyn Fn(usize) -> bool,
+        cut: Option<usize>,
         each: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>,
     ) -> Result<usize> {
         let lsn = block::block_start(self.next);
@@ -202,7 +220,7 @@ impl LogCopy {
             let is_whole = |(i, bytes): (usize, &[u8])| {
                 let number = self.next + i as u64;
                 let info = block::open(bytes, self.start.epoch_of(number), number);
-                info.is_some_and(|info| is_long_enough(info.length))
+                info.is_some_and(|info| info.length >= cut.unwrap_or(self.start.length_of(number)))
             };
             let bad = blocks
                 .chunks_exact(BLOCK)
@@ -221,6 +239,11 @@ impl LogCopy {
             give_way();
         }
         self.check_held()?;
+        if let Some(used) = cut {
+            let number = self.next;
+            let epoch = self.start.epoch_of(number);
+            cut_block(&mut self.buffer[(lsn - first) as usize..][..BLOCK], epoch, number, used);
+        }
         each(lsn, &self.buffer[(lsn - first) as usize..(limit - first) as usize])?;
         self.next = block::block_of(limit);
         self.move_hold(limit)?;
@@ -259,6 +282,19 @@ impl LogCopy {
              faster, or enlarge sluice_redo_log_capacity for the time of the backup"
         ))
     }
+}
+
+/// Removes what follows the first `used` bytes of a block's data.
+fn cut_block(block: &mut [u8], epoch: u32, number: u64, used: usize) {
+    let info = block::open(block, epoch, number).expect("checked before");
+    let end = block::BLOCK_HEADER + used;
+    block[end..].fill(0);
+    let info = BlockInfo {
+        length: used,
+        first_group: if info.first_group < end { info.first_group } else { 0 },
+        ..info
+    };
+    block::seal(block, epoch, number, info);
 }
 
 impl Drop for LogCopy {

@@ -126,9 +126,11 @@ impl Backup {
         Ok(self.desk.phase())
     }
     fn copy_log(&mut self) -> Result<bool> {
-        let out = &mut self.out;
-        self.log
-            .copy_some(STEP_LOG, &mut |lsn, blocks| out.put(LOG, &lsn.to_le_bytes(), blocks))
+        let (out, desk) = (&mut self.out, &self.desk);
+        let point = || desk.point().map(|(point, _)| point);
+        self.log.copy_some(STEP_LOG, &point, &mut |lsn, blocks| {
+            out.put(LOG, &lsn.to_le_bytes(), blocks)
+        })
     }
     fn finish(&mut self, point: Lsn, about: &[u8]) -> Result<()> {
         let out = &mut self.out;
