@@ -19,8 +19,7 @@ const USUAL: u64 = if cfg!(feature = "tiny-pages") { 1500 } else { 40 };
 fn goes_on(op: &Op) -> bool {
     !matches!(
         op,
-        Op::Close { .. }
-            | Op::RedoLog { .. }
+        Op::RedoLog { .. }
             | Op::Crash { .. }
             | Op::Fail { .. }
             | Op::FailRead { .. }
@@ -40,7 +39,7 @@ fn live(world: &mut World, ops: &[Op], random: &mut Random) -> Result<bool, Stri
     let engine = world.engine().clone();
     let failed = |e| format!("backup: {e}");
     let mut backup = Backup::start(&engine, Box::new(stream.clone())).map_err(failed)?;
-    let mut rest = ops[begin..].iter();
+    let mut rest = ops[begin..].iter().filter(|op| !matches!(op, Op::Close { .. }));
     let slowness = 1 + random.below(4);
     let mut expected = None;
     let mut copied_at = None;
@@ -50,12 +49,14 @@ fn live(world: &mut World, ops: &[Op], random: &mut Random) -> Result<bool, Stri
         }
         match backup.step() {
             Ok(Phase::End) => break,
-            Ok(Phase::Log) if expected.is_none() && random.chance(if rest.len() > 0 { 25 } else { 100 }) => {
+            Ok(Phase::Log)
+                if expected.is_none() && random.chance(if rest.clone().next().is_some() { 25 } else { 100 }) =>
+            {
                 if !engine.backup.fix_point(b"").map_err(failed)? {
                     return Err("backup: the point is not taken".into());
                 }
                 expected = Some((**world.history.current()).clone());
-                copied_at = Some(rest.len());
+                copied_at = Some(rest.clone().count());
             }
             Ok(_) => {}
             Err(e) if e.to_string().contains("too slow") => return Ok(false),
