@@ -197,34 +197,45 @@ impl Backup<'_> {
         let frames = FrameReader::new(BufReader::with_capacity(BUFFER, pipe));
         let mut frames = frames.map_err(|e| e.to_string())?;
         let mut rest = None;
-        let point = loop {
+        let point = self.follow(&mut frames, &mut rest, &scratch.0);
+        // Why mariadb-backup failed says more than that the server's part was ended for it.
+        let position = match (rest, &point) {
+            (Some(rest), Err(_)) if !rest.is_over() => {
+                rest.abort();
+                None
+            }
+            (Some(rest), _) => rest.finish()?,
+            (None, _) => None,
+        };
+        let (point, at) = point?;
+        self.end(point, &at, position, version.first())
+    }
+    /// Takes the server's part, up to its point. Returns that, and what the server says of it.
+    fn follow(
+        &mut self,
+        frames: &mut FrameReader<impl Read>,
+        rest: &mut Option<Rest>,
+        scratch: &Path,
+    ) -> Result<(u64, String)> {
+        loop {
             let (kind, payload) = frames.next().map_err(|why| format!("the server's part: {why}"))?;
             match kind {
                 BEGIN => self.begin(payload)?,
                 FILE => self.file(payload)?,
                 PAGES => self.put_pages(payload)?,
                 BROKEN => self.broken += 1,
-                COPIED => rest = self.start_rest(&scratch.0)?,
-                FAILED => break Err(String::from_utf8_lossy(payload).into_owned()),
+                COPIED => *rest = self.start_rest(scratch)?,
+                FAILED => return Err(String::from_utf8_lossy(payload).into_owned()),
                 END => {
                     let about = String::from_utf8_lossy(&payload[16.min(payload.len())..]).into_owned();
-                    break Ok((u64_at(payload, 0)?, about));
+                    return Ok((u64_at(payload, 0)?, about));
                 }
                 _ => {}
             }
-            match kind {
-                PAGES | END => {}
-                _ => self.out.put(kind, payload)?,
+            if kind != PAGES {
+                self.out.put(kind, payload)?;
             }
-        };
-        // Why mariadb-backup failed says more than that the server's part was ended for it.
-        let position = match (rest, &point) {
-            (Some(rest), Err(_)) if !rest.is_over() => None,
-            (Some(rest), _) => rest.finish()?,
-            (None, _) => None,
-        };
-        let (point, at) = point?;
-        self.end(point, &at, position, version.first())
+        }
     }
     fn begin(&mut self, payload: &[u8]) -> Result<()> {
         self.pages.database = u64_at(payload, 0)?;

@@ -16,6 +16,7 @@ const LINES_KEPT: usize = 12;
 pub struct Rest {
     copy: JoinHandle<Result<()>>,
     info: PathBuf,
+    process: u32,
 }
 
 /// Where the binary log was, by the program: file and position.
@@ -45,6 +46,7 @@ impl Rest {
             .stderr(Stdio::piped());
         let program = arguments.mariadb_backup.display().to_string();
         let mut child = command.spawn().map_err(|e| format!("cannot run {program}: {e}"))?;
+        let process = child.id();
         let copy = std::thread::spawn(move || {
             let copied = copy(&mut child, &out, &program);
             if copied.is_err() {
@@ -55,10 +57,19 @@ impl Rest {
             }
             copied
         });
-        Ok(Rest { copy, info })
+        Ok(Rest { copy, info, process })
     }
     pub fn is_over(&self) -> bool {
         self.copy.is_finished()
+    }
+    /// Ends the program.
+    pub fn abort(self) {
+        if !self.copy.is_finished() {
+            // SAFETY: the thread has not waited for the child yet, so the number is still its own.
+            unsafe { libc::kill(self.process as libc::pid_t, libc::SIGKILL) };
+        }
+        // The backup has failed for another reason.
+        let _ = self.copy.join();
     }
     /// Waits for its end.
     pub fn finish(self) -> Result<Position> {

@@ -160,7 +160,7 @@ fn recover(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
     let quiet = arguments.quiet;
     let config = Config {
         buffer_pool_size: arguments.memory.max(8) << 20,
-        log: Arc::new(move |level, text| {
+        log: Arc::new(move |level: Level, text: &str| {
             if !quiet || level != Level::Info {
                 eprintln!("sluice: {text}");
             }

@@ -10,7 +10,7 @@ use crate::engine::backup::{Backup, Phase, Restore, Restored};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
 use crate::io::Disk;
-use crate::table::{Savepoint, StoreConfig, TableLoad};
+use crate::table::{StoreConfig, TableLoad};
 use crate::txn::{Isolation, Trx};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
@@ -432,18 +432,18 @@ fn judge_threads(disk: Arc<SimDisk>, large: &Model) {
     assert_eq!(&view("large"), large);
     for thread in 0..4 {
         let rows = view(&format!("w{thread}"));
-        let expected = (0..rows.len() as u32).map(|n| (pk(n), Row { tag: None, ..row(n) }));
-        assert!(rows.len() % 2 == 0 && rows == expected.collect(), "writer {thread}");
+        let expected: Model = (0..rows.len() as u32)
+            .map(|n| (pk(n), Row { tag: None, ..row(n) }))
+            .collect();
+        assert!(rows.len() % 2 == 0 && rows == expected, "writer {thread}");
     }
     for n in 0.. {
         if engine.store().tables().open_table(&format!("load{n}")).is_err() {
             break;
         }
         let rows = view(&format!("load{n}"));
-        assert!(
-            rows.is_empty() || rows == shuffled(800).into_iter().collect(),
-            "load {n}"
-        );
+        let whole: Model = shuffled(800).into_iter().collect();
+        assert!(rows.is_empty() || rows == whole, "load {n}");
     }
     engine.close(Close::Fast).expect("close");
 }

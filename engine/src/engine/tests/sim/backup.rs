@@ -5,6 +5,7 @@ use super::run::caught;
 use super::schedule::Schedule;
 use super::twin::History;
 use super::world::{Step, World};
+use crate::base::Error;
 use crate::engine::backup::format::{FrameReader, END};
 use crate::engine::backup::{Backup, Phase, Restore};
 use crate::engine::tests::backup::Stream;
@@ -37,7 +38,7 @@ fn live(world: &mut World, ops: &[Op], random: &mut Random) -> Result<bool, Stri
     }
     let stream = Stream::default();
     let engine = world.engine().clone();
-    let failed = |e| format!("backup: {e}");
+    let failed = |e: Error| format!("backup: {e}");
     let mut backup = Backup::start(&engine, Box::new(stream.clone())).map_err(failed)?;
     let mut rest = ops[begin..].iter().filter(|op| !matches!(op, Op::Close { .. }));
     let slowness = 1 + random.below(4);
@@ -72,7 +73,7 @@ fn live(world: &mut World, ops: &[Op], random: &mut Random) -> Result<bool, Stri
     let mut other = World::new(world.setup);
     other.disk = disk;
     other.history = History::of(expected);
-    let what = |e| format!("restored, {copied_at:?} ops before the end: {e}");
+    let what = |e: String| format!("restored, {copied_at:?} ops before the end: {e}");
     if !other.start().map_err(what)? {
         return Err("the restored files are not opened".into());
     }
