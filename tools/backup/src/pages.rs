@@ -1,7 +1,7 @@
 //! What a backup remembers of each page, so that a later one can leave out those that are the same.
 //!
-//! A page is the same if its LSN and its checksum are. LSNs alone are not enough: pages of loads
-//! have the LSN of the moment when they were given to the load, and a base may have another history.
+//! A page is the same if its LSN and its checksum are. LSNs alone are not enough. Pages of loads
+//! have the LSN of the moment when they were given to the load. A base may have another history.
 //! ```text
 //! file of pages
 //!   0 magic     8 bytes "SLUICEPG"

@@ -84,7 +84,7 @@ impl Restore {
             pages: 0,
         })
     }
-    /// The frames of a backup follow: of a full one first, then of its increments, each of which has
+    /// The frames of a backup follow: of a full one first, then of its increments. Each of these has
     /// the pages that differ from the one before. Not needed for a full backup alone.
     pub fn begin_layer(&mut self, is_last: bool) {
         self.is_last = is_last;
