@@ -9,7 +9,6 @@ use crate::engine::backup::format::{FrameReader, FRAME_HEAD, HEAD};
 use crate::engine::backup::{Backup, Phase, Restore, Restored};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
-use crate::io::Disk;
 use crate::table::{StoreConfig, TableLoad};
 use crate::txn::{Isolation, Trx};
 use parking_lot::Mutex;
