@@ -37,6 +37,8 @@
 #   make packages     .deb files for Debian 12 and, as root, for Debian 13, in build/packages; SOURCES='PATH...' has sources of
 #                     MariaDB that the mirror lacks;  make packages-test: installs, updates and removes them in clean roots (root)
 #   make sluice-check the checker for the files of a stopped server, target/release/sluice-check
+#   make sluice-backup  backup of a running server, and restore: target/release/sluice-backup
+#   make backup-rounds  ROUNDS backups under load, restored and compared, 20 of 50 with kill -9 (scripts/backup_rounds.py --help)
 #   make memory       memory beyond the pool, stage by stage;  make tables: thousands of tables, next to InnoDB
 #   make record       measures all of docs/benchmarks again, stores the results, writes the pages (BENCH='tpch memory', BENCH=--list)
 #   make dashboard    the dashboard and the alerts of scripts/monitoring, tried on a server under load, and looked at in a browser
@@ -136,6 +138,11 @@ $(engine): engine-build ;
 engine-build: build/crates
 	@cargo build --release --locked --target-dir target -p sluice-ffi
 endif
+
+# Backup of a running server, and restore. It runs the checker.
+.PHONY: sluice-backup
+sluice-backup: build/crates sluice-check
+	@cargo build --release --locked --quiet --target-dir target -p sluice-backup
 
 # The checker of a dead server's files.
 .PHONY: sluice-check
@@ -376,6 +383,10 @@ fuzz: plugin
 .PHONY: settings
 settings: tools
 	SLUICE_WRITE_SETTINGS=1 cargo test --locked --quiet -p sluice-ffi --test settings
+
+.PHONY: backup-rounds
+backup-rounds: plugin sluice-backup
+	@scripts/backup_rounds.py --rounds $(ROUNDS)
 
 .PHONY: check
 check: tools

@@ -237,6 +237,53 @@ int signal_ddl_recovery_done(handlerton *)
   return 0;
 }
 
+/* ---- backup ---- */
+
+constexpr uint32 PHASE_LOG= 2;
+
+/* BACKUP STAGE START. A backup that does not know this engine leaves its tables out, without an
+   error of its own: so the statement fails. The session's stage has begun nevertheless, and ends
+   with the connection. */
+void prepare_for_backup()
+{
+  THD *thd= current_thd;
+  if (!engine || !thd || backup_stage(thd) || slc_backup_phase(engine) == PHASE_LOG || tables_with_prefix("./").empty())
+    return;
+  my_printf_error(ER_UNKNOWN_ERROR,
+                  "this backup would lack the tables of " SLUICE_ENGINE_NAME ": use sluice-backup, which runs mariadb-backup for the other "
+                  "engines. If the backup copies %s by itself, as a snapshot of the file system does: SET SESSION %s = ON",
+                  MYF(ME_ERROR_LOG), settings.directory, variable_name("backup_stage").c_str());
+}
+
+/* Where the binary log is; empty if there is none. */
+std::string binary_log_position()
+{
+  if (!mysql_bin_log.is_open())
+    return "";
+  LOG_INFO info;
+  mysql_bin_log.get_current_log(&info);
+  const char *name= strrchr(info.log_file_name, FN_LIBCHAR);
+  return std::string(name ? name + 1 : info.log_file_name) + " " + std::to_string(static_cast<ulonglong>(info.pos));
+}
+
+/* BACKUP STAGE END, or the end of its connection, with the locks of the stage still held. If
+   commits are blocked, the backup that is under way has its point here. */
+void end_backup()
+{
+  THD *thd= current_thd;
+  if (!engine || !thd || backup_stage(thd) || !slc_backup_phase(engine) ||
+      !thd->mdl_context.is_lock_owner(MDL_key::BACKUP, "", "", MDL_BACKUP_WAIT_COMMIT))
+    return;
+  const std::string position= binary_log_position();
+  const slc_bytes about= {reinterpret_cast<const uint8_t *>(position.data()), position.size()};
+  if (slc_backup_fix_point(engine, about))
+  {
+    char text[512];
+    slc_error_text(text, sizeof text);
+    sql_print_error(SLUICE_ENGINE_NAME ": %s", text);
+  }
+}
+
 struct StatusText
 {
   std::string text;
@@ -341,6 +388,8 @@ void set_callbacks()
   hton->commit_checkpoint_request= commit_checkpoint_request;
   hton->start_consistent_snapshot= start_consistent_snapshot;
   hton->flush_logs= flush_logs;
+  hton->prepare_for_backup= prepare_for_backup;
+  hton->end_backup= end_backup;
   hton->pre_shutdown= pre_shutdown;
   hton->show_status= show_status;
   hton->drop_table= drop_table;

@@ -145,6 +145,18 @@ uint64_t slc_engine_durable_lsn(slc_engine *);
    e.g. "io_capacity"; the table of them is engine/src/engine/config.rs. SLC_UNSUPPORTED for an
    unknown name, or a setting that is read only at the start. */
 slc_err slc_engine_set(slc_engine *, const char *name, uint64_t value);
+
+/* ---- hot backup ---- */
+/* Begins a backup, which a thread writes to the named pipe; returns when it has begun. */
+slc_err slc_backup_start(slc_engine *, const char *pipe);
+/* ends the backup that is under way, if there is one */
+void    slc_backup_cancel(slc_engine *);
+/* 0 none is under way, 1 data files are read, 2 the log is followed until the point, 3 the end */
+uint32_t slc_backup_phase(slc_engine *);
+/* The backup has what is committed now; the caller blocks commits. `about` is a line of text that
+   goes into the backup. Nothing happens if none is under way; SLC_UNSUPPORTED, and the backup
+   fails, if data files are still being read. */
+slc_err slc_backup_fix_point(slc_engine *, slc_bytes about);
 /* status counters: fixed count and order for the life of the process; usable before open (engine
    NULL -> values 0) */
 uint32_t slc_counter_count(void);

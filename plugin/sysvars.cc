@@ -159,6 +159,21 @@ void update_buffer_pool_load_abort(THD *, st_mysql_sys_var *, void *, const void
     slc_page_list_abort(engine);
 }
 
+/* A backup begins, or ends early. Other connections read and set variables meanwhile. */
+void update_backup_to(THD *, st_mysql_sys_var *, void *, const void *from)
+{
+  const char *pipe= *static_cast<const char *const *>(from);
+  const std::string path= pipe ? pipe : "";
+  if (!engine)
+    return;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  if (path.empty())
+    slc_backup_cancel(engine);
+  else if (slc_backup_start(engine, path.c_str()))
+    complain("backup_to");
+  mysql_mutex_lock(&LOCK_global_system_variables);
+}
+
 /* The variables. */
 #define FLAGS_AT_START PLUGIN_VAR_READONLY
 #define FLAGS_AT_USE 0
@@ -214,6 +229,7 @@ static bool is_set_by_statement(const THD *thd, const char *variable)
 }
 
 bool strict_mode(THD *thd) { return THDVAR(thd, strict_mode); }
+bool backup_stage(THD *thd) { return THDVAR(thd, backup_stage); }
 bool snapshot_isolation(THD *thd) { return THDVAR(thd, snapshot_isolation); }
 
 uint32 lock_wait_timeout_ms(THD *thd)

@@ -6,7 +6,9 @@
 //! it at once. The callbacks of `slc_config` may be called from any thread until that close;
 //! `key_text` and `table_text` write at most `size` bytes and return how many.
 use super::abi::*;
+use super::backup::BackupThread;
 use super::error::{code, code_of, guard};
+use parking_lot::Mutex;
 use sluice::base::{Counters, Error, Result};
 use sluice::engine::config::{Values, SETTINGS};
 use sluice::engine::{Close, Config, Engine, KeyText, Level};
@@ -20,6 +22,7 @@ use std::sync::{Arc, OnceLock};
 pub struct slc_engine {
     engine: Arc<Engine>,
     read_only: bool,
+    backup: Mutex<BackupThread>,
 }
 
 /// `Err(ReadOnly)` if `sluice_read_only` is set.
@@ -42,6 +45,12 @@ impl slc_engine {
     pub unsafe fn of<'a>(engine: *const slc_engine) -> &'a Arc<Engine> {
         // SAFETY: the caller's promise.
         unsafe { &(*engine).engine }
+    }
+    /// # Safety
+    /// As for [`slc_engine::of`].
+    pub unsafe fn backup_of<'a>(engine: *const slc_engine) -> &'a Mutex<BackupThread> {
+        // SAFETY: the caller's promise.
+        unsafe { &(*engine).backup }
     }
 }
 
@@ -167,7 +176,13 @@ pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut
         SLC_POISONED,
         || match open() {
             Ok(engine) => {
-                unsafe { *out = Box::into_raw(Box::new(slc_engine { engine, read_only })) };
+                unsafe {
+                    *out = Box::into_raw(Box::new(slc_engine {
+                        engine,
+                        read_only,
+                        backup: Mutex::default(),
+                    }))
+                };
                 SLC_OK
             }
             Err(e) => code(&e),
@@ -192,6 +207,7 @@ pub unsafe extern "C" fn slc_engine_close(engine: *mut slc_engine, fast: u32) {
         1 => Close::Fast,
         _ => Close::LogOnly,
     };
+    enter_value(engine, (), || handle.backup.lock().end(engine));
     enter_value(engine, (), || {
         if let Err(e) = engine.close(how) {
             let recovers = match e {

@@ -4,9 +4,9 @@
 //! becomes `SLC_POISONED`. No logic lives here: pointers become slices, slices become calls of the
 //! `sluice` crate, results become codes.
 //!
-//! Order of the files, top to bottom: `online`, `build`, `load`, `bulk`, `cursor`, `row`, `stats`,
-//! `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `dictionary`, `pool`, `engine`,
-//! `observer`, `error`, `abi`.
+//! Order of the files, top to bottom: `backup`, `online`, `build`, `load`, `bulk`, `cursor`, `row`,
+//! `stats`, `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `dictionary`, `pool`,
+//! `engine`, `observer`, `error`, `abi`.
 //!
 //! # Safety
 //! Every function of the ABI has this contract; the files' heads add what is special to them.
@@ -31,6 +31,7 @@
 #![allow(clippy::missing_safety_doc)] // stated above, once for all functions
 
 mod abi;
+mod backup;
 mod build;
 mod bulk;
 mod cursor;

@@ -187,6 +187,14 @@ counters! {
     redo_log_recovery_estimate_ms,
     /// Checkpoints.
     checkpoints,
+    /// Gauge: the phase of the backup that is under way; 0: there is none.
+    backup_phase,
+    /// Gauge: bytes of the data files that the latest backup reads.
+    backup_bytes_total,
+    /// Gauge: bytes of them that it has read.
+    backup_bytes_copied,
+    /// Gauge: pages that it found not whole.
+    backup_pages_broken,
     /// Pages written by bulk loads, past the pool and the redo log.
     bulk_pages_written,
     /// B+tree page splits.

@@ -248,6 +248,13 @@ settings! {
             manual: "where the files are; a relative one is below the data directory. The default is made at the first start, \
                      any other must exist"
         }
+        backup_to, "SET GLOBAL ... = a named pipe: a hot backup begins, and is written there. Used by the program sluice-backup. An empty \
+                    value ends the backup that is under way. The variable always reads empty: Sluice_backup_phase shows the state" {
+            owner: Owner::Server,
+            values: text(""),
+            change: Change::ByOwnCode,
+            manual: "for `sluice-backup`, see [backup and restore](backup-and-restore.md). Empty: ends the backup that is under way"
+        }
         read_only, "Statements that change tables of the engine are refused, and redo_log=OFF. The engine itself recovers, merges and \
                     writes checkpoints as ever: its files change" {
             owner: Owner::Server,
@@ -322,6 +329,15 @@ settings! {
             values: int(50, 0, SECONDS_MAX),
             unit: "seconds",
             change: Change::AtUse
+        }
+        backup_stage, "BACKUP STAGE START is allowed without a backup of Sluice. For a session whose backup copies the engine's \
+                       directory too, as a snapshot of the file system does" {
+            owner: Owner::Session,
+            values: flag(false),
+            change: Change::AtUse,
+            argument: Argument::Optional,
+            manual: "ON: `BACKUP STAGE START` is allowed although no `sluice-backup` runs: for a backup that copies the engine's \
+                     directory, too. See [backup and restore](backup-and-restore.md)"
         }
         strict_mode, "Options of CREATE and ALTER TABLE that the engine does not have (ROW_FORMAT=COMPRESSED, KEY_BLOCK_SIZE, \
                       PAGE_COMPRESSED, DATA DIRECTORY ...) are errors. OFF: they are warnings, and the table is made without \

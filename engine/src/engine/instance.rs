@@ -2,6 +2,7 @@
 //!
 //! `start/open.rs` makes it. Locks: one mutex around the threads; one around gauges while they are
 //! read. Called by: `ffi`, [`Database`](super::Database), tests.
+use super::backup::desk::BackupDesk;
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::in_doubt::InDoubt;
@@ -32,6 +33,8 @@ pub struct Engine {
     pub(super) publishing: RankedMutex<()>,
     /// Transactions that no connection attends to.
     pub in_doubt: InDoubt,
+    /// The backup that is under way, if there is one.
+    pub backup: Arc<BackupDesk>,
     pub(super) deadlocks: DeadlockTexts,
     pub(super) page_lists: Arc<PageLists>,
     pub(super) pool_rates: PoolRates,
@@ -104,6 +107,7 @@ impl Engine {
     }
 
     pub(super) fn finish(&self, how: Close) -> Result<()> {
+        self.backup.cancel("the engine is closed");
         let mut workers = self.workers.lock().take();
         if let Some(workers) = &mut workers {
             workers.stop_background();

@@ -18,8 +18,9 @@
 //! [`Trx`](crate::txn::Trx), and passes it to the last three.
 //!
 //! Order, top to bottom: `database`, `start/`, `transactions`, `runtime_settings`, `pool_control`,
-//! `report/`, `instance` (the type [`Engine`]), `workers`, `steps`, `in_doubt`, `redo_switch`,
-//! `page_list`, `pool_rates`, `drain`, `purge_lag`, `config`.
+//! `report/`, `backup`, `instance` (the type [`Engine`]), `workers`, `steps`, `in_doubt`,
+//! `redo_switch`, `page_list`, `pool_rates`, `drain`, `purge_lag`, `config`.
+pub mod backup;
 pub mod config;
 pub mod database;
 mod drain;

@@ -14,6 +14,8 @@
 //!    list of extents. The disk must have these as free before they are given
 //!    ([`Flusher::write_freed`]), for the load may never write them, or too late.
 //!
+//! While a backup runs, the content is logged as well (`Loads::set_logged`).
+//!
 //! No doublewrite: until the pages are linked no reader needs them, and after that they are whole.
 //! Holds no latch.
 //! Called by: `btree::bulk`.
@@ -23,7 +25,7 @@ use super::buffer_pool::Pool;
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
-use crate::redo::FlushMode;
+use crate::redo::{FlushMode, RecordSink};
 use std::sync::Arc;
 
 /// Memory that [`Direct::write`] takes.
@@ -90,6 +92,10 @@ impl Direct {
             (first..first + count as u32).all(|no| self.has(no)),
             "a load writes only pages that were given to it"
         );
+        let logged = self.pool.loads().logged();
+        if *logged && self.open.logged {
+            self.log_images(first, pages)?;
+        }
         let writer = self.pool.writer();
         let written = self.open.file.write_at(pages, first as u64 * PAGE_SIZE as u64);
         writer.poison_if_failed(written)?;
@@ -100,6 +106,18 @@ impl Direct {
         writer.counters.data_writes.inc();
         writer.counters.data_written.add(pages.len() as u64);
         writer.counters.bulk_pages_written.add(count as u64);
+        Ok(())
+    }
+    /// A backup may have read the pages before, and takes them from the log (B4). Recovery takes them
+    /// from there, too, with what the log has of them after that.
+    fn log_images(&self, first: PageNo, pages: &[u8]) -> Result<()> {
+        let redo = self.pool.redo();
+        for (no, page) in (first..).zip(pages.chunks_exact(PAGE_SIZE)) {
+            redo.reserve_wait()?;
+            let mut image = RecordSink::default();
+            image.image(PageId::new(self.open.id, no), page, PAGE_SIZE, PAGE_SIZE);
+            redo.append(image.as_bytes());
+        }
         Ok(())
     }
     /// Makes all that was written durable. The pool forgets what readers with an old page number

@@ -13,6 +13,7 @@
 //! Top to bottom, each using only what lies below:
 //! - `page_list`: which pages the pool holds, kept over a restart;
 //! - `mtr` (with `joined`) and `direct`: how the layers above change pages;
+//! - `page_copy`: how a backup reads them;
 //! - `buffer_pool`: the pool itself, put together of its parts;
 //! - `recovery`: pages after a crash;
 //! - `read`: hits, misses, read-ahead;
@@ -28,6 +29,7 @@ mod frames;
 mod joined;
 pub mod mtr;
 pub mod page;
+pub mod page_copy;
 pub mod page_list;
 mod read;
 mod recovery;

@@ -51,7 +51,7 @@ impl Redo {
         self.counters.checkpoints.inc();
         self.publish_gauges();
         self.room_waiters.wake_all();
-        let recycled = self.ring.recycle(lsn);
+        let recycled = self.ring.recycle(lsn, self.kept_for_copy());
         // Once more: some threads wait for a segment.
         self.room_waiters.wake_all();
         self.poison_on_error(recycled)
@@ -110,7 +110,7 @@ impl Redo {
         if !self.is_on() || self.is_poisoned() || self.ring.is_settled(checkpoint) {
             return Ok(());
         }
-        let recycled = self.ring.recycle(checkpoint);
+        let recycled = self.ring.recycle(checkpoint, self.kept_for_copy());
         self.poison_on_error(recycled)
     }
     /// There are as many segment files as the capacity asks for.

@@ -62,6 +62,9 @@ const AHEAD_MAX: usize = 1 << 20;
 /// Bytes of redo a second that recovery is assumed to apply, until a recovery was measured.
 const RECOVERY_RATE: u64 = 64 << 20;
 
+/// [`Redo::copied_from`]: the log is not being copied.
+pub(super) const NO_COPY: Lsn = Lsn::MAX;
+
 /// Whole groups that were appended and that no leader has taken yet.
 pub(super) struct Active {
     pub bytes: Vec<u8>,
@@ -107,6 +110,8 @@ pub struct Redo {
     pub(super) checkpoint: AtomicU64,
     /// The checkpoint does not pass this LSN. 0: no hold.
     pub(super) held: AtomicU64,
+    /// The log from here on is being copied (`copy.rs`).
+    pub(super) copied_from: AtomicU64,
     /// Bytes of redo a second.
     pub(super) recovery_rate: AtomicU64,
     /// Threads that wait for room in the ring.
@@ -213,6 +218,7 @@ impl Redo {
             durable: AtomicU64::new(lsn),
             checkpoint: AtomicU64::new(checkpoint),
             held: AtomicU64::new(0),
+            copied_from: AtomicU64::new(NO_COPY),
             recovery_rate: AtomicU64::new(RECOVERY_RATE),
             room_waiters: RoomWaiters::default(),
             poison: Arc::default(),

@@ -7,6 +7,8 @@
 //! `record.rs` (records). The files below stand in their order, top to bottom: a file uses only
 //! files below it.
 
+/// A copy of the log while it grows, for a backup, and its return.
+pub mod copy;
 /// Turning the log off and on again.
 mod on_off;
 /// Checkpoints, the length of the ring, and holding a checkpoint back.
@@ -42,6 +44,7 @@ pub mod record;
 
 pub use block_format::FIRST_LSN;
 pub use checkpoint::CheckpointHold;
+pub use copy::{LogCopy, LogStart};
 pub use flush_mode::FlushMode;
 pub use log::{Redo, RedoConfig};
 pub use record::{Record, RecordSink};

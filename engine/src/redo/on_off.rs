@@ -22,7 +22,7 @@ use super::control::Control;
 use super::log::{Active, Redo};
 use super::segment_ring::MoveError;
 use crate::base::bytes::push_varint;
-use crate::base::{planted, sync_point, Lsn, Mutant, Result, SyncPoint};
+use crate::base::{planted, sync_point, Error, Lsn, Mutant, Result, SyncPoint};
 use crate::io::Disk;
 use std::sync::atomic::Ordering;
 
@@ -53,12 +53,18 @@ impl Redo {
         self.lsn.store(end, Ordering::Release);
         (block::lsn_of(start), end)
     }
-    /// Turns the log off. The mark is durable on return.
+    /// Turns the log off. The mark is durable on return. `Error::Unsupported`: the log is being
+    /// copied (B6).
     pub fn turn_off(&self) -> Result<()> {
         {
             let mut control = self.control.lock();
             self.check_alive()?;
             assert!(self.is_on(), "turning on and off is done in turns");
+            if self.is_copied() {
+                return Err(Error::Unsupported(
+                    "a backup is under way, which needs the redo log: wait until it has ended, or stop it".into(),
+                ));
+            }
             let (control, file) = &mut *control;
             control.off = true;
             // Both slots get the mark: if one breaks, the other must not say that the log was on.

@@ -105,6 +105,19 @@ pub fn open_segment(disk: &dyn Disk, number: u64, segment_size: u64, caching: Ca
     Ok(file)
 }
 
+/// The header of a segment.
+pub fn header(number: u64, segment_size: u64, epoch: u32) -> AlignedBuf {
+    let mut header = AlignedBuf::new(SEGMENT_HEADER);
+    header[4..12].copy_from_slice(MAGIC);
+    put_u32(&mut header, 12, FORMAT);
+    put_u64(&mut header, 16, number);
+    put_u64(&mut header, 24, segment_size);
+    put_u32(&mut header, 32, epoch);
+    let crc = crc32c::crc32c(&header[4..64]);
+    put_u32(&mut header, 0, crc);
+    header
+}
+
 /// Numbers of the segments that exist.
 #[derive(Default)]
 struct Numbers {
@@ -369,15 +382,17 @@ impl SegmentRing {
     /// [`SegmentRing::open`]. A file that cannot be opened for another reason is removed. No thread
     /// needs a further segment yet. A writer that needs one meets the full disk before it changes
     /// anything.
-    pub fn recycle(&self, checkpoint: Lsn) -> Result<()> {
+    ///
+    /// `kept`: at most `checkpoint`. Segments from there on stay, because they are being copied.
+    pub fn recycle(&self, checkpoint: Lsn, kept: Lsn) -> Result<()> {
         let mut numbers = self.numbers.lock();
-        match self.try_recycle(&mut numbers, checkpoint) {
+        match self.try_recycle(&mut numbers, checkpoint, kept) {
             Err(Error::Full(_) | Error::TooManyFiles(_)) => Ok(()),
             done => done,
         }
     }
-    fn try_recycle(&self, numbers: &mut Numbers, checkpoint: Lsn) -> Result<()> {
-        let needed = self.segment_of(checkpoint);
+    fn try_recycle(&self, numbers: &mut Numbers, checkpoint: Lsn, kept: Lsn) -> Result<()> {
+        let needed = self.segment_of(checkpoint.min(kept));
         let wanted_last = self.last_wanted(numbers, checkpoint);
         while numbers.first < needed {
             if numbers.last < wanted_last {
@@ -415,17 +430,6 @@ impl SegmentRing {
         Ok(())
     }
 
-    fn header(&self, number: u64) -> AlignedBuf {
-        let mut header = AlignedBuf::new(SEGMENT_HEADER);
-        header[4..12].copy_from_slice(MAGIC);
-        put_u32(&mut header, 12, FORMAT);
-        put_u64(&mut header, 16, number);
-        put_u64(&mut header, 24, self.segment_size);
-        put_u32(&mut header, 32, self.epoch);
-        let crc = crc32c::crc32c(&header[4..64]);
-        put_u32(&mut header, 0, crc);
-        header
-    }
     /// Makes a segment, allocated and written, so that later syncs of it need no metadata.
     fn make(&self, number: u64) -> Result<()> {
         self.try_make(number).map_err(MoveError::into_error)
@@ -467,14 +471,14 @@ impl SegmentRing {
             file.write_at(&zeros[..n as usize], at)?;
             at += n;
         }
-        file.write_at(&self.header(number), 0)?;
+        file.write_at(&header(number, self.segment_size, self.epoch), 0)?;
         file.sync()
     }
     fn open_plain(&self, number: u64) -> Result<Arc<dyn File>> {
         self.with_descriptor(|| self.disk.open(&segment_name(number), Mode::Open, Caching::Direct))
     }
     fn rename_segment(&self, file: &dyn File, from: u64, to: u64) -> Result<()> {
-        file.write_at(&self.header(to), 0)?;
+        file.write_at(&header(to, self.segment_size, self.epoch), 0)?;
         file.sync()?;
         self.disk.rename(&segment_name(from), &segment_name(to))
     }

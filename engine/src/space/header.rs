@@ -53,6 +53,11 @@ pub const HEADER_PAGE: PageNo = 0;
 pub fn file_name(file: FileId) -> String {
     format!("{file:08x}.slu")
 }
+/// The number of a data file, by its name. None: it is another file.
+pub fn file_number(name: &str) -> Option<FileId> {
+    let digits = name.strip_suffix(".slu").filter(|d| d.len() == 8)?;
+    FileId::from_str_radix(digits, 16).ok()
+}
 
 /// The number of the database to which the file belongs, by its header.
 pub fn database_of(pool: &Pool, file: FileId) -> Result<u64> {

@@ -29,8 +29,8 @@ pub use file::{
 };
 pub use free::{check_used_in_extent, free, free_in_extent, prepare_free};
 pub use header::{
-    database_of, database_on_disk, file_name, header, AUTOINC_OFFSET, FORMAT_VERSION, HEADER_PAGE, ROOTS_MAX,
-    ROOTS_OFFSET, ROW_ID_OFFSET,
+    database_of, database_on_disk, file_name, file_number, header, AUTOINC_OFFSET, FORMAT_VERSION, HEADER_PAGE,
+    ROOTS_MAX, ROOTS_OFFSET, ROW_ID_OFFSET,
 };
 pub use orphans::{forget_orphan, note_orphan, orphans};
 pub use page_search::LOWEST;

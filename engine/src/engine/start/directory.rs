@@ -1,20 +1,14 @@
 //! Names of the engine's files, and the refusal of a directory whose log was off.
 //! Called by `open.rs` and `recover.rs`.
-use crate::base::{Error, FileId, Result};
+use crate::base::{Error, Result};
 use crate::io::{Caching, Disk, Mode};
-use crate::space;
+use crate::space::{self, file_number};
 
 pub(super) fn is_ours(name: &str) -> bool {
     file_number(name).is_some()
         || name == "doublewrite"
         || name.starts_with("redo_")
         || name.starts_with(space::TEMPORARY_PREFIX)
-}
-
-/// The number of a data file, by its name.
-pub(in crate::engine) fn file_number(name: &str) -> Option<FileId> {
-    let digits = name.strip_suffix(".slu").filter(|d| d.len() == 8)?;
-    FileId::from_str_radix(digits, 16).ok()
 }
 
 /// Why a directory whose log was off cannot be opened.

@@ -14,12 +14,13 @@
 //! Single-threaded but for the reads of recovery. Called by `ffi` and
 //! [`Database`](crate::engine::Database).
 use super::checkpoint::{database_of_log, write_checkpoint};
-use super::directory::{file_number, is_ours, refusal_of_log_off};
+use super::directory::{is_ours, refusal_of_log_off};
 use super::parts::{change_buffer, new_pool, redo_config, Opened};
 use super::recover::recover;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Result};
+use crate::engine::backup::desk::BackupDesk;
 use crate::engine::config::{Config, Level};
 use crate::engine::in_doubt::InDoubt;
 use crate::engine::instance::Engine;
@@ -31,7 +32,7 @@ use crate::engine::report::rates::LastReport;
 use crate::engine::workers::Workers;
 use crate::io::Disk;
 use crate::redo::Redo;
-use crate::space;
+use crate::space::{self, file_number};
 use crate::table::{Catalog, Store};
 use crate::txn::TrxSys;
 use std::sync::atomic::{AtomicBool, AtomicU64};
@@ -63,6 +64,7 @@ impl Engine {
         let print_all_deadlocks = Arc::new(AtomicBool::new(false));
         deadlocks.listen(&store, print_all_deadlocks.clone(), config.log.clone());
         let redo_switch = RedoSwitch::new(&store, &config.log);
+        let backup = Arc::new(BackupDesk::new(store.redo.clone(), store.counters.clone()));
         let engine = Arc::new(Engine {
             store,
             log: config.log.clone(),
@@ -72,6 +74,7 @@ impl Engine {
             redo_switch,
             publishing: RankedMutex::new(Rank::Gauges, ()),
             in_doubt,
+            backup,
             deadlocks,
             page_lists: Arc::new(PageLists::new()),
             pool_rates: PoolRates::new(),

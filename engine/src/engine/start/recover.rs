@@ -4,7 +4,6 @@
 //! opened; files and catalog are made to agree. Single-threaded but for its reads. Called by
 //! `open.rs`.
 use super::checkpoint::{refuse_log_of_another, refuse_log_of_another_than, write_checkpoint};
-use super::directory::file_number;
 use super::orphan_files::{self, Stuck};
 use super::parts::{change_buffer, new_pool, redo_config, Opened};
 use super::read_log::{apply_log, log_rate, read_log, LogFacts};
@@ -15,7 +14,7 @@ use crate::io::Disk;
 use crate::pool::Pool;
 use crate::redo::reader::scan;
 use crate::redo::Redo;
-use crate::space;
+use crate::space::{self, file_number};
 use crate::table::Catalog;
 use crate::txn::TrxSys;
 use std::collections::{BTreeMap, BTreeSet};

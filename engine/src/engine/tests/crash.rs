@@ -41,7 +41,7 @@ fn live(rig: &TableFixture, random: &mut Random, expected: &mut Expected) {
     }
 }
 
-fn change_rows(rig: &TableFixture, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
+pub fn change_rows(rig: &TableFixture, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
     for _ in 0..1 + random.below(8) {
         let key = pk(random.below(120) as u32);
         let row = Row {

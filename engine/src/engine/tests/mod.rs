@@ -4,6 +4,7 @@ mod quarantined_while_in_use;
 mod api;
 mod waiting_rollback;
 mod table_is_empty;
+mod backup;
 mod basics;
 mod bench;
 mod bench_unique;

@@ -3,12 +3,15 @@
 //! A file is either loaded, by any number of loads, or *walked*: read page by page, whatever the
 //! pages are. A walk would take the pages of a load for what they were before.
 //!
-//! Lock: one of rank `Leaf`.
+//! While a backup runs, loads log the pages that they write (B4).
+//!
+//! Locks: one of rank `Leaf`; one for readers and a writer, held by a load while it writes pages.
 //! Called by: `direct` (begins and ends loads), `btree::free` (walks), `btree::run` (compares the
 //! number of gifts).
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::{Rank, RankedMutex, RwLock};
 use crate::base::FileId;
 use parking_lot::Condvar;
+use parking_lot::RwLockReadGuard;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -17,6 +20,7 @@ pub struct Loads {
     files: RankedMutex<HashMap<FileId, i64>>,
     ended: Condvar,
     given: AtomicU64,
+    logged: RwLock<bool>,
 }
 
 /// The file has no load, and none may begin.
@@ -28,6 +32,7 @@ impl Loads {
             files: RankedMutex::new(Rank::Leaf, HashMap::new()),
             ended: Condvar::new(),
             given: AtomicU64::new(0),
+            logged: RwLock::new(false),
         }
     }
     /// A load of the file begins. Waits while the file is walked.
@@ -46,6 +51,14 @@ impl Loads {
             _ => drop(files.remove(&file)),
         }
         self.ended.notify_all();
+    }
+    /// From its return on, pages that a load writes are logged, or not. No write is under way then.
+    pub fn set_logged(&self, logged: bool) {
+        *self.logged.write() = logged;
+    }
+    /// Must the load log the pages that it writes now? Holds while the result lives.
+    pub(in crate::pool) fn logged(&self) -> RwLockReadGuard<'_, bool> {
+        self.logged.read()
     }
     /// Pages have been given to a load; the pool has not forgotten them yet.
     pub(in crate::pool) fn note_given(&self) {

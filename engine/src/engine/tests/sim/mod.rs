@@ -9,6 +9,7 @@
 //! - `schedules`: random ops of several transactions, background steps, crashes, failing calls, a
 //!   full or a lying disk. A new operation is a variant of [`op::Op`], one line in `world.rs` that
 //!   performs it, and one in `schedule.rs` that chooses it.
+//! - `backup`: the ops of such schedules while a backup is copied, which is then restored.
 //! - `families`: random lives of tables with foreign keys, with a twin of their own.
 //!
 //! After every start the rows must be one of the states that a crash may leave (`twin.rs`). Each
@@ -26,6 +27,7 @@
 //! A bug that it found gets a small test in `regressions.rs`, with its story: seeds change their
 //! meaning when the author of schedules (`schedule.rs`) learns something new, so the test spells
 //! its ops.
+mod backup;
 mod ddl;
 mod families;
 mod regressions;

@@ -127,7 +127,7 @@ fn live(world: &mut World, ops: &[Op]) -> Step {
 impl World {
     /// The end of every schedule: all that is under way ends, and everything is looked at, before
     /// and after a last restart.
-    fn end(&mut self) -> Step {
+    pub(super) fn end(&mut self) -> Step {
         self.disk.heal();
         self.apply(Op::Space { kib: 0 })?;
         for trx in 0..SLOTS {

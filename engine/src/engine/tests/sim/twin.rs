@@ -164,6 +164,14 @@ pub struct History {
 }
 
 impl History {
+    /// This state, and nothing before it.
+    pub fn of(state: State) -> History {
+        History {
+            durable: state.clone(),
+            current: Rc::new(state),
+            ..History::default()
+        }
+    }
     pub fn current(&self) -> &Rc<State> {
         &self.current
     }

@@ -1,0 +1,13 @@
+//! Hot backup: the files and the log of a running engine as one stream, and the way back.
+//!
+//! The invariants B1 to B9, and why a copy recovers: `docs/decisions/2026-11-28-hot-backup.md`.
+//! Order, top to bottom: `restore` (from a stream to files), `source` (from a running engine to a
+//! stream), `desk` (what the engine knows of its backup), `format` (the stream).
+pub mod desk;
+pub mod format;
+pub mod restore;
+pub mod source;
+
+pub use desk::{BackupDesk, Phase};
+pub use restore::{Restore, Restored};
+pub use source::Backup;

@@ -1,0 +1,281 @@
+//! [`Restore`]: from the stream of a backup to files that an engine opens, as after a crash.
+//!
+//! Frames come in their order. After the last one, [`Restore::finish`] makes the files what the
+//! copied log says they were (B5):
+//!
+//! | record after S | what is done |
+//! |---|---|
+//! | GIVEN | the pages are made blank: the log has what the load wrote |
+//! | CUT | the file ends there: the log has what came after it |
+//! | FILE_NEW | a file that is missing is made, empty (of any LSN from the checkpoint on) |
+//!
+//! The control file of the log is written last, so half a restore is no database. Opening the
+//! engine on these files then recovers. Called by: tools, users of the crate.
+use super::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, FOREIGN, LOG, PAGES};
+use crate::base::bytes::{get_u32, get_u64};
+use crate::base::{Error, FileId, Lsn, PageId, PageNo, Result};
+use crate::io::{Caching, Disk, File, Mode};
+use crate::pool::PAGE_SIZE;
+use crate::redo::copy::LogRestore;
+use crate::redo::reader::scan;
+use crate::redo::record::{decode, Record};
+use crate::redo::LogStart;
+use crate::space;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+/// What was restored.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Restored {
+    /// LSN up to which the backup has all changes.
+    pub point: Lsn,
+    pub pages: u64,
+    /// Pages that were not whole when they were copied. A check says whether they are in use.
+    pub broken: Vec<PageId>,
+}
+
+/// A restore that is under way.
+pub struct Restore {
+    disk: Arc<dyn Disk>,
+    begin: Option<Begin>,
+    open: Option<(FileId, Arc<dyn File>)>,
+    restored: Restored,
+    ended: bool,
+    /// False: a later backup goes over this one.
+    is_last: bool,
+    /// Data files of this backup.
+    files: BTreeSet<FileId>,
+    /// Pages of this backup.
+    pages: u64,
+}
+
+struct Begin {
+    logged_from: Lsn,
+    start: LogStart,
+    /// None: the log of a later backup counts.
+    log: Option<LogRestore>,
+}
+
+/// What the log says that the files must be, before recovery.
+#[derive(Default)]
+struct Changes {
+    made: BTreeSet<FileId>,
+    dropped: BTreeSet<FileId>,
+    blank: Vec<(PageId, u32)>,
+    cut: BTreeMap<FileId, PageNo>,
+}
+
+impl Restore {
+    /// `disk`: an empty directory.
+    pub fn new(disk: Arc<dyn Disk>) -> Result<Restore> {
+        if let Some(name) = disk.list()?.first() {
+            return Err(Error::Invalid(format!(
+                "a backup is restored into an empty directory; {name} is in this one"
+            )));
+        }
+        Ok(Restore {
+            disk,
+            begin: None,
+            open: None,
+            restored: Restored::default(),
+            ended: false,
+            is_last: true,
+            files: BTreeSet::new(),
+            pages: 0,
+        })
+    }
+    /// The frames of a backup follow: of a full one first, then of its increments. Each of these has
+    /// the pages that differ from the one before. Not needed for a full backup alone.
+    pub fn begin_layer(&mut self, is_last: bool) {
+        self.is_last = is_last;
+        (self.begin, self.ended, self.pages) = (None, false, 0);
+        self.files.clear();
+        self.restored.broken.clear();
+    }
+    /// An increment says that these pages are zeros.
+    pub fn blank(&mut self, file: FileId, first: PageNo, count: u32) -> Result<()> {
+        self.sync_open()?;
+        blank(&*self.disk, PageId::new(file, first), count)
+    }
+    /// Takes a frame. Frames of tools are passed over.
+    pub fn put(&mut self, (kind, payload): (u32, &[u8])) -> Result<()> {
+        if kind >= FOREIGN {
+            return Ok(());
+        }
+        if self.ended || (self.begin.is_none() && kind != BEGIN && kind != FAILED) {
+            return Err(unexpected(kind));
+        }
+        let needed = match kind {
+            BEGIN => 28,
+            END => 16,
+            FILE | PAGES | LOG | BROKEN => 8,
+            _ => 0,
+        };
+        if payload.len() < needed {
+            return Err(unexpected(kind));
+        }
+        match kind {
+            BEGIN => self.begin(payload),
+            FILE => self.file(get_u32(payload, 0), get_u32(payload, 4)),
+            PAGES => self.pages(get_u32(payload, 0), get_u32(payload, 4), &payload[8..]),
+            LOG => {
+                let begin = self.begin.as_mut().ok_or_else(|| unexpected(kind))?;
+                match &mut begin.log {
+                    Some(log) => log.put(get_u64(payload, 0), &payload[8..]),
+                    None => Ok(()),
+                }
+            }
+            BROKEN => {
+                let page = PageId::new(get_u32(payload, 0), get_u32(payload, 4));
+                self.restored.broken.push(page);
+                Ok(())
+            }
+            COPIED => Ok(()),
+            END => {
+                self.ended = true;
+                self.restored.point = get_u64(payload, 0);
+                self.restored.pages += self.pages;
+                match self.pages == get_u64(payload, 8) {
+                    true => Ok(()),
+                    false => Err(Error::corrupt("the backup lacks pages")),
+                }
+            }
+            FAILED => Err(Error::Unsupported(String::from_utf8_lossy(payload).into_owned())),
+            _ => Err(unexpected(kind)),
+        }
+    }
+    fn begin(&mut self, payload: &[u8]) -> Result<()> {
+        let start = LogStart::decode(&payload[28..]).filter(|_| self.begin.is_none());
+        let start = start.ok_or_else(|| unexpected(BEGIN))?;
+        self.begin = Some(Begin {
+            logged_from: get_u64(payload, 8),
+            log: match self.is_last {
+                true => Some(LogRestore::new(self.disk.clone(), start.clone())?),
+                false => None,
+            },
+            start,
+        });
+        Ok(())
+    }
+    fn file(&mut self, file: FileId, pages: PageNo) -> Result<()> {
+        self.sync_open()?;
+        self.files.insert(file);
+        let opened = match open_existing(&*self.disk, file)? {
+            Some(open) => open,
+            None => create(&*self.disk, file)?,
+        };
+        opened.set_len(pages as u64 * PAGE_SIZE as u64)?;
+        self.open = Some((file, opened));
+        Ok(())
+    }
+    fn pages(&mut self, file: FileId, first: PageNo, bytes: &[u8]) -> Result<()> {
+        let (_, open) = self
+            .open
+            .as_ref()
+            .filter(|(open, _)| *open == file && bytes.len() % PAGE_SIZE == 0)
+            .ok_or_else(|| unexpected(PAGES))?;
+        self.pages += (bytes.len() / PAGE_SIZE) as u64;
+        open.write_at(bytes, first as u64 * PAGE_SIZE as u64)
+    }
+    /// Data files that only an earlier backup has.
+    fn remove_others(&self) -> Result<()> {
+        for name in self.disk.list()? {
+            if space::file_number(&name).is_some_and(|file| !self.files.contains(&file)) {
+                self.disk.remove(&name)?;
+            }
+        }
+        Ok(())
+    }
+    fn sync_open(&mut self) -> Result<()> {
+        match self.open.take() {
+            Some((_, file)) => file.sync(),
+            None => Ok(()),
+        }
+    }
+    /// All frames have come. The directory can be opened by an engine then.
+    pub fn finish(mut self) -> Result<Restored> {
+        self.sync_open()?;
+        let begin = self.begin.take().filter(|_| self.ended);
+        let begin = begin.ok_or_else(|| Error::corrupt("the backup is not whole: it ends before its last frame"))?;
+        let not_last = || Error::Invalid("the last backup is missing".into());
+        self.remove_others()?;
+        begin.log.ok_or_else(not_last)?.finish(self.restored.point)?;
+        let changes = Changes::of(&*self.disk, &begin.start, begin.logged_from)?;
+        changes.make(&*self.disk)?;
+        Ok(self.restored)
+    }
+}
+
+impl Changes {
+    fn of(disk: &dyn Disk, start: &LogStart, logged_from: Lsn) -> Result<Changes> {
+        let mut changes = Changes::default();
+        scan(disk, start.checkpoint, &mut |_, end, group| {
+            decode(group, |record| {
+                let is_later = end > logged_from;
+                match record {
+                    Record::FileNew { file, .. } => drop(changes.made.insert(file)),
+                    Record::FileDrop { file } => drop(changes.dropped.insert(file)),
+                    Record::Given { first, count } if is_later => changes.blank.push((first, count)),
+                    Record::Truncate { first } if is_later => {
+                        let cut = changes.cut.entry(first.file).or_insert(first.no);
+                        *cut = first.no.min(*cut);
+                    }
+                    _ => {}
+                }
+                Ok(())
+            })
+        })?;
+        Ok(changes)
+    }
+    fn make(&self, disk: &dyn Disk) -> Result<()> {
+        for file in self.made.difference(&self.dropped) {
+            if !disk.exists(&space::file_name(*file))? {
+                create(disk, *file)?.sync()?;
+            }
+        }
+        for (file, first) in &self.cut {
+            let len = *first as u64 * PAGE_SIZE as u64;
+            let Some(open) = open_existing(disk, *file)? else {
+                continue;
+            };
+            if open.len()? > len {
+                open.set_len(len)?;
+                open.sync()?;
+            }
+        }
+        for (first, count) in &self.blank {
+            blank(disk, *first, *count)?;
+        }
+        Ok(())
+    }
+}
+
+/// Fills pages with zeros, as far as the file is there.
+fn blank(disk: &dyn Disk, first: PageId, count: u32) -> Result<()> {
+    let Some(open) = open_existing(disk, first.file)? else {
+        return Ok(());
+    };
+    let end = (open.len()? / PAGE_SIZE as u64).min(first.no as u64 + count as u64);
+    for no in first.no as u64..end {
+        open.write_at(&[0; PAGE_SIZE], no * PAGE_SIZE as u64)?;
+    }
+    open.sync()
+}
+
+fn create(disk: &dyn Disk, file: FileId) -> Result<Arc<dyn File>> {
+    disk.open(&space::file_name(file), Mode::Create, Caching::Buffered)
+}
+
+fn open_existing(disk: &dyn Disk, file: FileId) -> Result<Option<Arc<dyn File>>> {
+    let name = space::file_name(file);
+    match disk.exists(&name)? {
+        true => disk.open(&name, Mode::Open, Caching::Buffered).map(Some),
+        false => Ok(None),
+    }
+}
+
+fn unexpected(kind: u32) -> Error {
+    Error::corrupt(format!(
+        "the backup is damaged: a frame of kind {kind} is not expected here"
+    ))
+}

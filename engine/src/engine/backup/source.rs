@@ -1,0 +1,231 @@
+//! [`Backup`]: from a running engine to a stream.
+//!
+//! The shape is that of a server's backup interface:
+//!
+//! | call | what it does |
+//! |---|---|
+//! | [`Backup::start`] | holds the log, has loads logged, lists the files |
+//! | [`Backup::step`] | copies a bounded piece (I7) |
+//! | [`BackupDesk::fix_point`] | the phase in which commits are blocked: the backup ends here |
+//! | drop | the end, whether it is whole or not |
+//!
+//! Steps before the point read data files, and then follow the log. Steps after it copy the log to
+//! the point, and write END. The log goes first in each step, so that it is not held for long.
+//! Takes no latch but in `copy_pages`, and `RedoControl`. Called by: `ffi`, users of the crate.
+use super::desk::{BackupDesk, Phase};
+use super::format::{FrameWriter, BEGIN, BROKEN, COPIED, END, FAILED, FILE, LOG, PAGES};
+use crate::base::{Counters, Error, FileId, Lsn, PageNo, Result};
+use crate::engine::instance::Engine;
+use crate::io::files::OpenFile;
+use crate::io::AlignedBuf;
+use crate::pool::page_copy::copy_pages;
+use crate::pool::{Pool, PAGE_SIZE};
+use crate::redo::LogCopy;
+use crate::space;
+use std::collections::VecDeque;
+use std::io::Write;
+use std::sync::Arc;
+
+/// Pages of one step.
+const STEP_PAGES: usize = if cfg!(test) { 4 } else { (1 << 20) / PAGE_SIZE };
+/// Bytes of log of one step. More than a step's pages: the log must not fall back.
+const STEP_LOG: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
+
+/// A data file that is being read.
+struct OpenCopy {
+    open: OpenFile,
+    next: PageNo,
+    pages: PageNo,
+}
+
+/// A backup that is under way.
+pub struct Backup {
+    desk: Arc<BackupDesk>,
+    pool: Arc<Pool>,
+    counters: Arc<Counters>,
+    out: FrameWriter<Box<dyn Write + Send>>,
+    log: LogCopy,
+    files: VecDeque<FileId>,
+    current: Option<OpenCopy>,
+    buffer: AlignedBuf,
+    pages: u64,
+    broken: u64,
+}
+
+impl Backup {
+    /// Begins a backup that is written to `out`. `Error::InUse`: there is another one.
+    /// `Error::Unsupported`: the log is off (B6).
+    pub fn start(engine: &Engine, out: Box<dyn Write + Send>) -> Result<Backup> {
+        engine.check_alive()?;
+        let pool = engine.store().pool.clone();
+        let log = pool.redo().begin_copy()?;
+        let out = FrameWriter::new(out)?;
+        engine.backup.enter(Phase::Files);
+        let mut backup = Backup {
+            desk: engine.backup.clone(),
+            out,
+            counters: engine.counters().clone(),
+            log,
+            files: VecDeque::new(),
+            current: None,
+            buffer: AlignedBuf::new(STEP_PAGES * PAGE_SIZE),
+            pages: 0,
+            broken: 0,
+            pool,
+        };
+        backup.begin()?;
+        Ok(backup)
+    }
+    fn begin(&mut self) -> Result<()> {
+        // B4: in this order. No load writes without a record after `logged_from`.
+        self.pool.loads().set_logged(true);
+        let logged_from = self.pool.redo().lsn();
+        let mut names = self.pool.disk().list()?;
+        names.sort_unstable();
+        let mut bytes = 0;
+        for file in names.iter().filter_map(|name| space::file_number(name)) {
+            // A file that is not known is being made or dropped: the log says so.
+            if let Some(open) = self.pool.files().find(file)? {
+                bytes += open.file.len()?;
+                self.files.push_back(file);
+            }
+        }
+        self.counters.backup_bytes_total.set(bytes);
+        self.counters.backup_bytes_copied.set(0);
+        let mut head = self.pool.database().to_le_bytes().to_vec();
+        head.extend(logged_from.to_le_bytes());
+        head.extend((self.files.len() as u32).to_le_bytes());
+        head.extend(bytes.to_le_bytes());
+        self.out.put(BEGIN, &head, &self.log.start.encode())
+    }
+    /// Copies a bounded piece. [`Phase::End`]: the backup is whole, and flushed to the writer. In
+    /// [`Phase::Log`] there may be nothing to do for a while.
+    pub fn step(&mut self) -> Result<Phase> {
+        let stepped = self.try_step();
+        if let Err(why) = &stepped {
+            // The reader may be gone: then it learns nothing more.
+            let _ = self.out.put(FAILED, why.to_string().as_bytes(), b"");
+            let _ = self.out.flush();
+        }
+        stepped
+    }
+    fn try_step(&mut self) -> Result<Phase> {
+        self.pool.check_alive()?;
+        self.desk.check_wanted()?;
+        let more = self.copy_log()?;
+        match self.desk.phase() {
+            Phase::Files => self.copy_files()?,
+            Phase::Log if !more => {
+                if let Some((point, about)) = self.desk.point() {
+                    self.finish(point, &about)?;
+                }
+                self.out.flush()?;
+            }
+            _ => {}
+        }
+        Ok(self.desk.phase())
+    }
+    fn copy_log(&mut self) -> Result<bool> {
+        let (out, desk) = (&mut self.out, &self.desk);
+        let point = || desk.point().map(|(point, _)| point);
+        self.log.copy_some(STEP_LOG, &point, &mut |lsn, blocks| {
+            out.put(LOG, &lsn.to_le_bytes(), blocks)
+        })
+    }
+    fn finish(&mut self, point: Lsn, about: &[u8]) -> Result<()> {
+        let out = &mut self.out;
+        self.log
+            .copy_end(point, &mut |lsn, blocks| out.put(LOG, &lsn.to_le_bytes(), blocks))?;
+        let end = [point.to_le_bytes(), self.pages.to_le_bytes()].concat();
+        self.out.put(END, &end, about)?;
+        self.desk.enter(Phase::End);
+        Ok(())
+    }
+    fn copy_files(&mut self) -> Result<()> {
+        if self.current.is_none() && !self.open_next()? {
+            // First: a reader of the stream may have commits blocked at once.
+            self.desk.enter(Phase::Log);
+            self.out.put(COPIED, b"", b"")?;
+            return self.out.flush();
+        }
+        let Some(copy) = &mut self.current else { return Ok(()) };
+        let count = (copy.pages - copy.next).min(STEP_PAGES as u32);
+        let into = &mut self.buffer[..count as usize * PAGE_SIZE];
+        let read = copy_pages(&self.pool, &copy.open, copy.next, into);
+        let broken = match read {
+            Ok(broken) => broken,
+            // The file was cut, or dropped. The log has both.
+            Err(_) if copy.open.file.len()? < (copy.next + count) as u64 * PAGE_SIZE as u64 => {
+                copy.pages = copy.next.max((copy.open.file.len()? / PAGE_SIZE as u64) as u32);
+                return self.end_if_done();
+            }
+            Err(why) => return Err(why.reading(copy.open.id, copy.next)),
+        };
+        let (file, first) = (copy.open.id, copy.next);
+        copy.next += count;
+        self.send(file, first, count as usize)?;
+        for no in broken {
+            self.broken += 1;
+            self.counters.backup_pages_broken.set(self.broken);
+            self.out.put(BROKEN, &pair(file, no), b"")?;
+        }
+        self.counters.backup_bytes_copied.add(count as u64 * PAGE_SIZE as u64);
+        self.end_if_done()
+    }
+    fn end_if_done(&mut self) -> Result<()> {
+        self.current.take_if(|copy| copy.next >= copy.pages);
+        Ok(())
+    }
+    /// Sends the runs of pages in the buffer that are not all zeros.
+    fn send(&mut self, file: FileId, first: PageNo, count: usize) -> Result<()> {
+        let is_blank = |page: &[u8]| page.iter().all(|byte| *byte == 0);
+        let mut at = 0;
+        while at < count {
+            let rest = self.buffer[at * PAGE_SIZE..count * PAGE_SIZE].chunks_exact(PAGE_SIZE);
+            let run = rest.take_while(|page| !is_blank(page)).count();
+            let bytes = &self.buffer[at * PAGE_SIZE..(at + run) * PAGE_SIZE];
+            if run > 0 {
+                self.out.put(PAGES, &pair(file, first + at as u32), bytes)?;
+            }
+            self.pages += run as u64;
+            at += run + 1;
+        }
+        Ok(())
+    }
+    /// False: there is no further file.
+    fn open_next(&mut self) -> Result<bool> {
+        while let Some(file) = self.files.pop_front() {
+            // A file that was dropped meanwhile: the log says so.
+            let Some(open) = self.pool.files().find(file)? else {
+                continue;
+            };
+            let pages = u32::try_from(open.file.len()? / PAGE_SIZE as u64)
+                .map_err(|_| Error::corrupt(format!("{}: the file is too long", open.file.path())))?;
+            self.out.put(FILE, &pair(file, pages), b"")?;
+            if pages > 0 {
+                let next = 0;
+                self.current = Some(OpenCopy { open, next, pages });
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+    /// Pages that are not whole on disk nor in memory, so far.
+    pub fn broken_pages(&self) -> u64 {
+        self.broken
+    }
+}
+
+impl Drop for Backup {
+    fn drop(&mut self) {
+        self.pool.loads().set_logged(false);
+        self.desk.enter(Phase::None);
+    }
+}
+
+fn pair(file: u32, no: u32) -> [u8; 8] {
+    let mut out = [0; 8];
+    out[..4].copy_from_slice(&file.to_le_bytes());
+    out[4..].copy_from_slice(&no.to_le_bytes());
+    out
+}

@@ -1,0 +1,173 @@
+//! A hot backup: its thread, which writes the engine's stream to a named pipe.
+//!
+//! The thread drives [`Backup`]: start, steps, end. Only a named pipe is written to, so a name that
+//! a user gives never overwrites a file. A write waits for the reader, but not for ever: the
+//! backup ends when it is cancelled, and the close of the engine cancels it.
+//!
+//! # Safety
+//! The contract of `lib.rs`. `slc_backup_fix_point`: `about` points to `length` bytes.
+use super::abi::*;
+use super::engine::{enter, enter_value, name, slc_engine};
+use sluice::base::{Error, Result};
+use sluice::engine::backup::{Backup, BackupDesk, Phase};
+use sluice::engine::{Engine, Level};
+use std::ffi::c_char;
+use std::fs::{File, OpenOptions};
+use std::io::{ErrorKind, Write};
+use std::os::fd::AsRawFd;
+use std::os::unix::fs::{FileTypeExt, OpenOptionsExt};
+use std::sync::Arc;
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+/// Bytes that the pipe holds, if the system allows so many.
+const PIPE_BYTES: libc::c_int = 1 << 20;
+/// How often a write that waits looks whether the backup is still wanted.
+const LOOK_MS: libc::c_int = 200;
+/// The log is followed in steps of this length.
+const FOLLOW: Duration = Duration::from_millis(10);
+
+struct PipeWriter {
+    pipe: File,
+    desk: Arc<BackupDesk>,
+}
+
+impl PipeWriter {
+    fn open(path: &str, desk: Arc<BackupDesk>) -> Result<PipeWriter> {
+        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+        let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
+        let pipe = opened.map_err(|e| match e.raw_os_error() {
+            Some(libc::ENXIO) => Error::Invalid(format!("{path}: nothing reads from the pipe")),
+            _ => Error::Invalid(format!("{path}: {e}")),
+        })?;
+        let kind = pipe.metadata().map_err(|e| Error::Invalid(format!("{path}: {e}")))?;
+        if !kind.file_type().is_fifo() {
+            return Err(Error::Invalid(format!(
+                "{path} is no named pipe; a backup is made with the program sluice-backup"
+            )));
+        }
+        // SAFETY: the descriptor is open. A smaller pipe is slower, and no more.
+        unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
+        Ok(PipeWriter { pipe, desk })
+    }
+    fn wait(&self) -> std::io::Result<()> {
+        if self.desk.check_wanted().is_err() {
+            return Err(std::io::Error::other("the backup was cancelled"));
+        }
+        let mut poll = libc::pollfd {
+            fd: self.pipe.as_raw_fd(),
+            events: libc::POLLOUT,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd. Whatever comes out, the caller tries to write again.
+        unsafe { libc::poll(&mut poll, 1, LOOK_MS) };
+        Ok(())
+    }
+}
+
+impl Write for PipeWriter {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        loop {
+            match self.pipe.write(bytes) {
+                Err(e) if e.kind() == ErrorKind::WouldBlock => self.wait()?,
+                Err(e) if e.kind() == ErrorKind::Interrupted => {}
+                done => return done,
+            }
+        }
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
+}
+
+/// The thread of the latest backup.
+#[derive(Default)]
+pub struct BackupThread(Option<JoinHandle<()>>);
+
+impl BackupThread {
+    fn start(&mut self, engine: &Arc<Engine>, path: &str) -> Result<()> {
+        if engine.backup.phase() == Phase::End {
+            self.join();
+        }
+        if engine.backup.phase() != Phase::None {
+            return Err(Error::InUse("another backup is under way".into()));
+        }
+        self.join();
+        let pipe = PipeWriter::open(path, engine.backup.clone())?;
+        let backup = Backup::start(engine, Box::new(pipe))?;
+        engine.note(Level::Info, "backup: data files are being copied");
+        let engine = engine.clone();
+        let thread = std::thread::Builder::new().name("sluice-backup".into());
+        let spawned = thread.spawn(move || drive(&engine, backup));
+        self.0 = Some(spawned.map_err(|e| Error::Full(format!("no thread for the backup: {e}")))?);
+        Ok(())
+    }
+    fn join(&mut self) {
+        if let Some(thread) = self.0.take() {
+            // Panics are caught in the thread.
+            let _ = thread.join();
+        }
+    }
+    /// Before the engine is closed.
+    pub fn end(&mut self, engine: &Engine) {
+        if self.0.is_some() {
+            engine.backup.cancel("the server shuts down");
+        }
+        self.join();
+    }
+}
+
+fn drive(engine: &Arc<Engine>, mut backup: Backup) {
+    let mut phase = Phase::Files;
+    loop {
+        let panicked = Err(Error::Poisoned("a bug was caught".into()));
+        match enter_value(engine, panicked, || backup.step()) {
+            Ok(Phase::End) => break engine.note(Level::Info, "backup: done"),
+            Ok(Phase::Log) => {
+                if phase == Phase::Files {
+                    let broken = match backup.broken_pages() {
+                        0 => String::new(),
+                        n => format!("; {n} pages are not whole: unused ones, or damage, which CHECK TABLE finds"),
+                    };
+                    engine.note(
+                        Level::Info,
+                        &format!("backup: data files are copied, the log is followed{broken}"),
+                    );
+                }
+                phase = Phase::Log;
+                std::thread::sleep(FOLLOW);
+            }
+            Ok(_) => {}
+            Err(why) => break engine.note(Level::Warning, &format!("backup: not finished: {why}")),
+        }
+    }
+}
+
+/// Begins a backup, which is written to the named pipe. Returns when it has begun.
+#[no_mangle]
+pub unsafe extern "C" fn slc_backup_start(engine: *mut slc_engine, pipe: *const c_char) -> slc_err {
+    let (engine, thread) = unsafe { (slc_engine::of(engine), slc_engine::backup_of(engine)) };
+    enter(engine, || thread.lock().start(engine, unsafe { name(pipe)? }))
+}
+
+/// Ends the backup that is under way, if there is one.
+#[no_mangle]
+pub unsafe extern "C" fn slc_backup_cancel(engine: *mut slc_engine) {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter_value(engine, (), || engine.backup.cancel("it was cancelled"));
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_backup_phase(engine: *mut slc_engine) -> u32 {
+    let engine = unsafe { slc_engine::of(engine) };
+    enter_value(engine, 0, || engine.backup.phase() as u32)
+}
+
+/// The backup has what is committed now. The caller blocks commits. `about`: what the backup tells
+/// of this moment.
+#[no_mangle]
+pub unsafe extern "C" fn slc_backup_fix_point(engine: *mut slc_engine, about: slc_bytes) -> slc_err {
+    let engine = unsafe { slc_engine::of(engine) };
+    let about = unsafe { about.get() };
+    enter(engine, || engine.backup.fix_point(about).map(drop))
+}

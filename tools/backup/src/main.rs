@@ -1,0 +1,144 @@
+//! `sluice-backup`: one command that backs up a running server, and one that restores.
+//!
+//! The server's process copies Sluice's files and log into a named pipe; `mariadb-backup` copies
+//! the rest. Both have the same point: that of `mariadb-backup`'s last stage. The design:
+//! `docs/decisions/2026-11-28-hot-backup.md`.
+//!
+//! Reading order: `backup`, `restore`, `rest` (the program for the other engines), `server` (SQL
+//! through the client program), `target` (where a backup goes), `progress`, `pages` (what a backup
+//! remembers for the next one), `stream` (the tool's own frames).
+mod backup;
+mod pages;
+mod progress;
+mod rest;
+mod restore;
+mod server;
+mod stream;
+mod target;
+
+use clap::{Args, Parser, Subcommand};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+pub type Result<T> = std::result::Result<T, String>;
+
+/// Backs up a running MariaDB server with Sluice tables, and restores such backups.
+///
+/// Exit code: 0 done; 1 not done, and why is on standard error.
+#[derive(Parser)]
+#[command(name = "sluice-backup", version)]
+struct Arguments {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Backs up a running server: Sluice, InnoDB and the rest at one point of the binary log
+    Backup(BackupArguments),
+    /// Restores a backup into a new data directory, and checks every page of Sluice
+    Restore(RestoreArguments),
+    /// Prints what a backup says of itself; reads all of it, and checks every frame
+    Show {
+        /// The backup; - is standard input
+        backup: PathBuf,
+    },
+}
+
+#[derive(Args)]
+pub struct BackupArguments {
+    /// The file to write, which must not exist; - is standard output, as is --stream
+    #[arg(required_unless_present = "stream", value_name = "FILE")]
+    target: Option<PathBuf>,
+    /// Write the backup to standard output
+    #[arg(long, conflicts_with = "target")]
+    stream: bool,
+    /// Compress (LZ4)
+    #[arg(long)]
+    compress: bool,
+    /// MiB a second that are read from the server at most, its redo log included
+    #[arg(long, value_name = "MIB")]
+    throttle: Option<u64>,
+    /// Write the LSN and checksum of each page to this file, for a later incremental backup
+    #[arg(long, value_name = "FILE")]
+    save_pages: Option<PathBuf>,
+    /// Store only pages that differ from those of an earlier backup, which wrote this file
+    #[arg(long, value_name = "FILE")]
+    incremental: Option<PathBuf>,
+    /// Only Sluice: leave out InnoDB, the system tables and the definitions of all tables
+    #[arg(long)]
+    sluice_only: bool,
+    /// No progress on standard error
+    #[arg(long, short)]
+    quiet: bool,
+    #[command(flatten)]
+    connection: Connection,
+    /// The program for the other engines
+    #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup")]
+    mariadb_backup: PathBuf,
+}
+
+/// How the server is reached. The options go to the programs `mariadb` and `mariadb-backup`.
+#[derive(Args, Clone)]
+pub struct Connection {
+    /// Read options from this file only
+    #[arg(long, value_name = "FILE")]
+    defaults_file: Option<PathBuf>,
+    /// Read options from this file, too
+    #[arg(long, value_name = "FILE")]
+    defaults_extra_file: Option<PathBuf>,
+    #[arg(long, short = 'u')]
+    user: Option<String>,
+    /// Shown to other users of the machine; better in a file of options
+    #[arg(long, short = 'p')]
+    password: Option<String>,
+    #[arg(long, short = 'S')]
+    socket: Option<PathBuf>,
+    #[arg(long, short = 'H')]
+    host: Option<String>,
+    #[arg(long, short = 'P')]
+    port: Option<u16>,
+    /// The client program
+    #[arg(long, value_name = "PROGRAM", default_value = "mariadb")]
+    client: PathBuf,
+}
+
+#[derive(Args)]
+pub struct RestoreArguments {
+    /// The backup, and after it its increments in their order; - is standard input
+    #[arg(required = true, value_name = "BACKUP")]
+    backups: Vec<PathBuf>,
+    /// The data directory to make: it must be missing or empty
+    #[arg(long, value_name = "DIRECTORY")]
+    to: PathBuf,
+    /// MiB of memory for the recovery
+    #[arg(long, value_name = "MIB", default_value_t = 256)]
+    memory: u64,
+    /// The program for the other engines
+    #[arg(long, value_name = "PROGRAM", default_value = "mariadb-backup")]
+    mariadb_backup: PathBuf,
+    /// The program that unpacks their files
+    #[arg(long, value_name = "PROGRAM", default_value = "mbstream")]
+    mbstream: PathBuf,
+    /// The checker; the default stands beside this program
+    #[arg(long, value_name = "PROGRAM")]
+    sluice_check: Option<PathBuf>,
+    /// Only the last line
+    #[arg(long, short)]
+    quiet: bool,
+}
+
+fn main() -> ExitCode {
+    let done = match Arguments::parse().command {
+        Command::Backup(arguments) => backup::run(&arguments),
+        Command::Restore(arguments) => restore::run(&arguments),
+        Command::Show { backup } => restore::show(&backup),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(why) => {
+            eprintln!("sluice-backup: {why}");
+            ExitCode::FAILURE
+        }
+    }
+}

@@ -1,0 +1,196 @@
+//! `sluice-backup restore`: from backups to a data directory that was checked (B9).
+//!
+//! The directory has another name until all is done. Files of Sluice are laid in the order of the
+//! backups, then recovered with the log of the last one, then checked page by page by
+//! `sluice-check`. The files of the other engines come from the last backup.
+use crate::backup::summary;
+use crate::rest::{prepare, Unpack};
+use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, BLANK, DONE, REST};
+use crate::target::sync_names;
+use crate::{RestoreArguments, Result};
+use sluice::engine::backup::{Restore, Restored};
+use sluice::engine::{Close, Config, Engine, Level};
+use sluice::io::RealDisk;
+use std::fs::File;
+use std::io::{BufReader, Read};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::Arc;
+
+const BUFFER: usize = 1 << 20;
+
+fn open(path: &Path) -> Result<Unpacker<BufReader<Box<dyn Read>>>> {
+    let from: Box<dyn Read> = match path == Path::new("-") {
+        true => Box::new(std::io::stdin()),
+        false => Box::new(File::open(path).map_err(|e| format!("{}: {e}", path.display()))?),
+    };
+    Unpacker::new(BufReader::with_capacity(BUFFER, from)).map_err(|why| format!("{}: {why}", path.display()))
+}
+
+/// Reads a backup to its end, and prints what it says of itself.
+pub fn show(path: &Path) -> Result<()> {
+    let about = pass(path, &mut |_, _| Ok(()))?;
+    for (name, value) in about {
+        println!("{name}={value}");
+    }
+    Ok(())
+}
+
+/// Calls `each` with every frame of a whole backup.
+fn pass(path: &Path, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<About> {
+    let mut frames = open(path)?;
+    let mut about = About::new();
+    loop {
+        let named = |why: String| format!("{}: {why}", path.display());
+        match frames.next().map_err(named)? {
+            (DONE, _) => return Ok(about),
+            (ABOUT, text) => about = parse_about(text),
+            (kind, payload) => each(kind, payload).map_err(named)?,
+        }
+    }
+}
+
+/// The name that a directory has until it is restored.
+fn unfinished_name(to: &Path) -> Result<PathBuf> {
+    let name = to
+        .file_name()
+        .ok_or_else(|| format!("{}: this is no name of a directory", to.display()))?;
+    Ok(to.with_file_name(format!("{}.restoring", name.to_string_lossy())))
+}
+
+pub fn run(arguments: &RestoreArguments) -> Result<()> {
+    let to = &arguments.to;
+    let is_empty = |mut entries: std::fs::ReadDir| entries.next().is_none();
+    if to.exists() && !std::fs::read_dir(to).is_ok_and(is_empty) {
+        return Err(format!("{}: the directory is not empty", to.display()));
+    }
+    let unfinished = unfinished_name(to)?;
+    if unfinished.exists() {
+        return Err(format!(
+            "{}: an earlier restore was not finished, or runs: remove it first",
+            unfinished.display()
+        ));
+    }
+    let sluice = unfinished.join("#sluice");
+    std::fs::create_dir_all(&sluice).map_err(|e| format!("{}: {e}", sluice.display()))?;
+    let about = unpack(arguments, &unfinished, &sluice)?;
+    say(arguments, "unpacked; Sluice recovers");
+    recover(arguments, &sluice)?;
+    say(arguments, "recovered; every page is checked");
+    check(arguments, &sluice)?;
+    if about.get("kind").is_some_and(|kind| kind == "all engines") {
+        say(arguments, "checked; mariadb-backup prepares the other engines");
+        prepare(arguments, &unfinished)?;
+    }
+    if to.exists() {
+        std::fs::remove_dir(to).map_err(|e| format!("{}: {e}", to.display()))?;
+    }
+    std::fs::rename(&unfinished, to).map_err(|e| format!("{}: {e}", to.display()))?;
+    sync_names(to)?;
+    println!("restored: {}; {}", to.display(), summary(&about));
+    Ok(())
+}
+
+fn say(arguments: &RestoreArguments, text: &str) {
+    if !arguments.quiet {
+        eprintln!("{text}");
+    }
+}
+
+/// Returns what the last backup says of itself.
+fn unpack(arguments: &RestoreArguments, directory: &Path, sluice: &Path) -> Result<About> {
+    let disk = RealDisk::open_existing(sluice).map_err(|e| e.to_string())?;
+    let mut restore = Restore::new(disk).map_err(|e| e.to_string())?;
+    let mut rest = None;
+    let mut previous: Option<About> = None;
+    for (i, path) in arguments.backups.iter().enumerate() {
+        let is_last = i + 1 == arguments.backups.len();
+        restore.begin_layer(is_last);
+        let about = pass(path, &mut |kind, payload| match kind {
+            REST if is_last => {
+                if rest.is_none() {
+                    rest = Some(Unpack::start(arguments, directory)?);
+                }
+                rest.as_mut().map_or(Ok(()), |rest: &mut Unpack| rest.put(payload))
+            }
+            BLANK => {
+                let (file, first, count) = (u32_at(payload, 0)?, u32_at(payload, 4)?, u32_at(payload, 8)?);
+                restore.blank(file, first, count).map_err(|e| e.to_string())
+            }
+            _ => restore.put((kind, payload)).map_err(|e| e.to_string()),
+        })?;
+        check_base(path, previous.as_ref(), &about)?;
+        previous = Some(about);
+    }
+    if let Some(rest) = rest {
+        rest.finish()?;
+    }
+    let Restored { pages, broken, .. } = restore.finish().map_err(|e| e.to_string())?;
+    if !broken.is_empty() {
+        say(
+            arguments,
+            &format!(
+                "{} pages were not whole when they were copied: the check decides",
+                broken.len()
+            ),
+        );
+    }
+    say(arguments, &format!("{pages} pages of Sluice's files"));
+    previous.ok_or_else(|| "no backup is given".into())
+}
+
+/// An increment follows its base, and a full backup is the first.
+fn check_base(path: &Path, previous: Option<&About>, about: &About) -> Result<()> {
+    let base = about.get("base");
+    match previous.map(|previous| previous.get("backup")) {
+        None if base.is_none() => Ok(()),
+        Some(known) if known.is_some() && known == base => Ok(()),
+        None => Err(format!(
+            "{}: this is an increment: its base comes before it",
+            path.display()
+        )),
+        Some(_) => Err(format!(
+            "{}: this is no increment of the backup before it",
+            path.display()
+        )),
+    }
+}
+
+fn recover(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
+    let quiet = arguments.quiet;
+    let config = Config {
+        buffer_pool_size: arguments.memory.max(8) << 20,
+        log: Arc::new(move |level: Level, text: &str| {
+            if !quiet || level != Level::Info {
+                eprintln!("sluice: {text}");
+            }
+        }),
+        ..Config::default()
+    };
+    let disk = RealDisk::open_existing(sluice).map_err(|e| e.to_string())?;
+    let opened = Engine::open(disk, config).and_then(|engine| engine.close(Close::Fast));
+    opened.map_err(|why| format!("the backup cannot be recovered: {why}"))
+}
+
+/// With the rules of the offline checker, which shares no code with the engine.
+fn check(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
+    let beside = std::env::current_exe()
+        .ok()
+        .map(|own| own.with_file_name("sluice-check"));
+    let program = arguments
+        .sluice_check
+        .clone()
+        .or(beside.filter(|beside| beside.exists()));
+    let program = program.unwrap_or_else(|| "sluice-check".into());
+    let run = Command::new(&program).arg("--quiet").arg(sluice).output();
+    let output = run.map_err(|e| format!("cannot run {}, which checks every page: {e}", program.display()))?;
+    if output.status.success() {
+        return Ok(());
+    }
+    let text = [output.stdout, output.stderr].concat();
+    Err(format!(
+        "the restored files are not sound; they stay in {}:\n{}",
+        sluice.display(),
+        String::from_utf8_lossy(&text).trim()
+    ))
+}
