@@ -6,8 +6,8 @@
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId, IndexId, PageNo, Result};
 use crate::engine::instance::Engine;
-use crate::engine::start::directory::file_number;
 use crate::io::FileSize;
+use crate::space::file_number;
 use crate::space::{self, Usage};
 use crate::table::Table;
 use std::collections::HashMap;

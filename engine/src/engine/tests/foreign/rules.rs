@@ -132,11 +132,6 @@ fn the_first_reason_is_the_error() {
         t.fill("g", &["10 1"]);
         let mut trx = t.begin();
         let mut update = |new| why(t.update(&mut trx, "m", "1 1 1", new));
-        let by_u = if action == Cascade {
-            "no parent: f of m"
-        } else {
-            "children: g of g"
-        };
         if to == "m id" {
             assert_eq!(update("3 9 1"), "children: g of g");
             assert_eq!(update("2 1 1"), "children: g of g");
