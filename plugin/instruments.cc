@@ -280,7 +280,7 @@ AlterProgress::AlterProgress(THD *thd, AlterStage stage, slc_table *table) : Alt
 /* The number of rows may be an estimate. */
 void AlterProgress::report()
 {
-  const uint64_t rows= std::max<uint64_t>({m_rows, m_done, 1});
+  const uint64_t rows= std::max(std::max<uint64_t>(m_rows, m_done), uint64_t{1});
   Connection::progress(Connection::of(m_thd), m_done, rows);
   if (!m_progress)
     return;

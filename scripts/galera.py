@@ -55,7 +55,7 @@ class Node(Server):
             "--wsrep-on=ON", f"--wsrep-provider={PROVIDER}", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-cluster-name=sluice",
             f"--wsrep-node-name={name}", "--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", f"--wsrep-sst-receive-address=127.0.0.1:{self.sst}",
             f"--wsrep-provider-options=base_port={group_port};gmcast.listen_addr=tcp://127.0.0.1:{group_port};ist.recv_addr=127.0.0.1:{self.ist};"
-            "evs.suspect_timeout=PT2S;evs.inactive_timeout=PT4S;evs.inactive_check_period=PT0.5S;evs.install_timeout=PT4S;gcache.size=128M;pc.recovery=true",
+            "evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT3S;evs.inactive_timeout=PT6S;evs.install_timeout=PT6S;gcache.size=128M;pc.recovery=true",
             "--wsrep-slave-threads=4", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1",
             "--lock-wait-timeout=60", *more]
         if engine == "Sluice":
