@@ -76,7 +76,7 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   const std::string new_name= name_beside(name);
   if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))
   {
-    const char *const needed= error == SLC_FOREIGN_DEFINITION ? needed_index(name, info) : nullptr;
+    const char *const needed= error == SLC_FOREIGN_DEFINITION || error == SLC_FOREIGN_UNFIT ? needed_index(name, info) : nullptr;
     if (!needed)
       return error;
     my_error(ER_DROP_INDEX_FK, MYF(0), needed);

@@ -72,6 +72,7 @@ const SUBSYSTEMS: &[(&str, &str)] = &[
     ("history_list_length", "purge"),
     ("active_transactions", "transaction"),
     ("change_buffer_applied_directly", "change_buffer"),
+    ("backup_phase", "backup"),
     ("engine_stopped", "engine"),
 ];
 
