@@ -128,7 +128,7 @@ void file_open(const char *path, int creates, slc_open_run open, void *arg)
 {
   PSI_file_locker_state state;
   PSI_file_locker *const locker=
-    PSI_server->get_thread_file_name_locker(&state, key_of_file(path), creates ? PSI_FILE_CREATE : PSI_FILE_OPEN, path, &state);
+    PSI_server->get_thread_file_name_locker(&state, key_of_file(path), creates ? PSI_FILE_CREATE : PSI_FILE_OPEN, path, path);
   if (locker)
     PSI_server->start_file_open_wait(locker, __FILE__, __LINE__);
   const int fd= open(arg);
@@ -180,7 +180,7 @@ void file_close(int fd)
 void file_removed(const char *path)
 {
   PSI_file_locker_state state;
-  if (PSI_file_locker *const locker= PSI_server->get_thread_file_name_locker(&state, key_of_file(path), PSI_FILE_DELETE, path, &state))
+  if (PSI_file_locker *const locker= PSI_server->get_thread_file_name_locker(&state, key_of_file(path), PSI_FILE_DELETE, path, path))
   {
     PSI_server->start_file_close_wait(locker, __FILE__, __LINE__);
     PSI_server->end_file_close_wait(locker, 0);
