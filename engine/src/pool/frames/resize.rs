@@ -38,10 +38,11 @@ impl FrameStore {
         let count = self.frames.len();
         self.clock.set_limit(count);
         let free = |index: &u32| {
-            let frame = self.frames.write(*index);
-            if frame.key() != KEY_WITHDRAWN {
+            // A frame with a page is not waited for. No other thread withdraws one, or undoes that.
+            if self.frames.header(*index).key() != KEY_WITHDRAWN {
                 return false;
             }
+            let frame = self.frames.write(*index);
             frame.frame().set_refs(0);
             // A pinned frame gets no page (W7). The hand finds it later.
             let is_pinned = frame.frame().pins.load(Ordering::Acquire) > 0;

@@ -68,9 +68,9 @@ fn writers_make_no_false_alarm() {
                 let moved = |trx: &mut Trx| {
                     t.delete(trx, "c", &format!("{} {n}", n + 1000))?;
                     t.delete(trx, "p", &format!("{n}"))?;
-                    let new = n + 10_000 * calls;
+                    let new = n + 700 * calls;
                     t.insert(trx, "p", &format!("{new}"))?;
-                    t.insert(trx, "c", &format!("{} {new}", new + 100_000))
+                    t.insert(trx, "c", &format!("{} {new}", new + 15_000))
                 };
                 gone += t.does(moved).is_ok() as u32;
             }
