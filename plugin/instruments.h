@@ -14,8 +14,8 @@ void set_up_instruments();
 
 enum class AlterStage { READ_ROWS, BUILD_INDEXES, REBUILD_ROWS };
 
-/* The stage that an ALTER TABLE is in, for performance_schema. Rows that it counts are shown in SHOW
-   PROCESSLIST too, where the ALTER's owner began its progress. */
+/* The stage that an ALTER TABLE is in, for performance_schema. Rows that it counts are shown in
+   SHOW PROCESSLIST too, where the ALTER's owner began its progress. */
 class AlterProgress
 {
 public:

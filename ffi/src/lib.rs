@@ -5,7 +5,7 @@
 //! `sluice` crate, results become codes.
 //!
 //! Order of the files, top to bottom: `backup`, `online`, `build`, `load`, `bulk`, `cursor`, `row`,
-//! `stats`, `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`, `dictionary`, `pool`,
+//! `stats`, `table`, `foreign`, `statistics`, `trx`, `waiter`, `locks`. Then `dictionary`, `pool`,
 //! `engine`, `observer`, `error`, `abi`.
 //!
 //! # Safety

@@ -5,8 +5,8 @@
 //! `docs/decisions/2026-11-28-hot-backup.md`.
 //!
 //! Reading order: `backup`, `restore`, `rest` (the program for the other engines), `server` (SQL
-//! through the client program), `target` (where a backup goes), `progress`, `pages` (what a backup
-//! remembers for the next one), `stream` (the tool's own frames).
+//! through the client program). Then `target` (where a backup goes), `progress`, `pages` (what a
+//! backup remembers for the next one), `stream` (the tool's own frames).
 mod backup;
 mod pages;
 mod progress;

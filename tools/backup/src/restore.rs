@@ -1,8 +1,8 @@
 //! `sluice-backup restore`: from backups to a data directory that was checked (B9).
 //!
 //! The directory has another name until all is done. Files of Sluice are laid in the order of the
-//! backups, then recovered with the log of the last one, then checked page by page by
-//! `sluice-check`. The files of the other engines come from the last backup.
+//! backups, then recovered with the log of the last one. Then `sluice-check` checks page by page.
+//! The files of the other engines come from the last backup.
 use crate::backup::summary;
 use crate::rest::{prepare, Unpack};
 use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, BLANK, DONE, REST};

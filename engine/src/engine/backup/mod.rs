@@ -1,8 +1,8 @@
 //! Hot backup: the files and the log of a running engine as one stream, and the way back.
 //!
 //! The invariants B1 to B9, and why a copy recovers: `docs/decisions/2026-11-28-hot-backup.md`.
-//! Order, top to bottom: `restore` (from a stream to files), `source` (from a running engine to a
-//! stream), `desk` (what the engine knows of its backup), `format` (the stream).
+//! Order, top to bottom: `restore` (from a stream to files), then `source` (from a running engine
+//! to a stream). Below them: `desk` (what the engine knows of its backup), `format` (the stream).
 pub mod desk;
 pub mod format;
 pub mod restore;

@@ -84,8 +84,8 @@ impl Restore {
             pages: 0,
         })
     }
-    /// The frames of a backup follow: of a full one first, then of its increments. Each of these has
-    /// the pages that differ from the one before. Not needed for a full backup alone.
+    /// The frames of a backup follow: of a full one first, then of its increments. Each of these
+    /// has the pages that differ from the one before. Not needed for a full backup alone.
     pub fn begin_layer(&mut self, is_last: bool) {
         self.is_last = is_last;
         (self.begin, self.ended, self.pages) = (None, false, 0);
