@@ -12,6 +12,7 @@ end all nodes have the same rows, CHECK TABLE finds nothing, and every acknowled
 nodes' folders then stay, for a look.
 """
 import argparse
+import os
 import pathlib
 import random
 import re
@@ -70,9 +71,16 @@ class Node(Server):
         position = self.recovered_position() if (self.data / "grastate.dat").exists() else ""
         if position:
             self.options.append(f"--wsrep-start-position={position}")
+        self.install()
+        self.open_for_rsync()
         self.start(timeout=JOIN_SECONDS_MAX)
         self.wait_synced()
         return position
+
+    def open_for_rsync(self):
+        """The receiving rsync of root writes as nobody."""
+        if os.geteuid() == 0:
+            subprocess.run(["chmod", "-R", "a+rwX", self.data], check=True)
 
     def recovered_position(self):
         log = self.folder / "recovery.log"
@@ -395,6 +403,7 @@ def main():
     random.seed(options.seed)
     print(f"seed {options.seed}", flush=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-galera-"))
+    folder.chmod(0o755)
     cluster = Cluster(folder, options.engine, more=options.option)
     try:
         run(cluster, options)
