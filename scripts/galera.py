@@ -80,7 +80,7 @@ class Node(Server):
     def open_for_rsync(self):
         """The receiving rsync of root writes as nobody."""
         if os.geteuid() == 0:
-            subprocess.run(["chmod", "-R", "a+rwX", self.data], check=True)
+            subprocess.run(["chown", "-R", "nobody", self.data], check=True)
 
     def recovered_position(self):
         log = self.folder / "recovery.log"
@@ -131,7 +131,7 @@ class Cluster:
         began, log_from = time.monotonic(), node.log.stat().st_size if node.log.exists() else 0
         node.go(self.seeds(node))
         text = node.log.read_bytes()[log_from:].decode(errors="replace")
-        kind = "full" if "SST complete" in text or "SST received" in text else "incremental"
+        kind = "full" if "rsync SST completed on joiner" in text else "incremental"
         self.transfers[kind] += 1
         return kind, time.monotonic() - began
 
