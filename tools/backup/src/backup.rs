@@ -218,7 +218,7 @@ impl Backup<'_> {
         scratch: &Path,
     ) -> Result<(u64, String)> {
         loop {
-            let (kind, payload) = frames.next().map_err(|why| format!("the server's part: {why}"))?;
+            let (kind, payload) = frames.next_frame().map_err(|why| format!("the server's part: {why}"))?;
             match kind {
                 BEGIN => self.begin(payload)?,
                 FILE => self.file(payload)?,
@@ -312,10 +312,8 @@ impl Backup<'_> {
         Rest::start(self.arguments, scratch, self.out.clone(), end_server_part).map(Some)
     }
     fn end(&mut self, point: u64, at: &str, rest: Position, version: Option<&String>) -> Result<()> {
-        let position = match at.split_once(' ') {
-            Some((file, position)) => Some((file.to_string(), position.parse().unwrap_or(0))),
-            None => None,
-        };
+        let position = at.split_once(' ');
+        let position = position.map(|(file, position)| (file.to_string(), position.parse().unwrap_or(0)));
         if !self.arguments.sluice_only && rest != position {
             return Err(format!(
                 "Sluice's point is {position:?} of the binary log, that of mariadb-backup is {rest:?}: another backup ran at the same time"

@@ -42,7 +42,7 @@ fn pass(path: &Path, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<A
     let mut about = About::new();
     loop {
         let named = |why: String| format!("{}: {why}", path.display());
-        match frames.next().map_err(named)? {
+        match frames.next_frame().map_err(named)? {
             (DONE, _) => return Ok(about),
             (ABOUT, text) => about = parse_about(text),
             (kind, payload) => each(kind, payload).map_err(named)?,

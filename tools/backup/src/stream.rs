@@ -89,8 +89,8 @@ impl<R: Read> Unpacker<R> {
             unpacked: Vec::new(),
         })
     }
-    pub fn next(&mut self) -> Result<(u32, &[u8])> {
-        let (kind, payload) = self.frames.next().map_err(|e| e.to_string())?;
+    pub fn next_frame(&mut self) -> Result<(u32, &[u8])> {
+        let (kind, payload) = self.frames.next_frame().map_err(|e| e.to_string())?;
         if kind != PACKED {
             return Ok((kind, payload));
         }

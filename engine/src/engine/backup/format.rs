@@ -132,7 +132,7 @@ impl<R: Read> FrameReader<R> {
         }
     }
     /// The next frame. `Error::Corrupt`: it is damaged, or the stream ends.
-    pub fn next(&mut self) -> Result<Frame<'_>> {
+    pub fn next_frame(&mut self) -> Result<Frame<'_>> {
         self.frame.resize(FRAME_HEAD, 0);
         self.from.read_exact(&mut self.frame).map_err(read_error)?;
         let (number, kind) = (get_u32(&self.frame, 4), get_u32(&self.frame, 8));

@@ -60,7 +60,7 @@ fn restore(stream: &[u8], disk: Arc<SimDisk>) -> Result<Restored> {
     let mut frames = FrameReader::new(stream)?;
     let mut restore = Restore::new(disk)?;
     loop {
-        let (kind, payload) = frames.next()?;
+        let (kind, payload) = frames.next_frame()?;
         restore.put((kind, payload))?;
         if kind == crate::engine::backup::format::END {
             return restore.finish();
@@ -342,7 +342,7 @@ fn a_point_that_comes_too_early_fails_the_backup() {
 
 #[test]
 fn a_copy_that_lags_fails_and_stops_no_writer() {
-    let mut world = World::new(2);
+    let world = World::new(2);
     let stream = Stream::default();
     let mut backup = Backup::start(&world.engine, Box::new(stream.clone())).expect("start");
     backup.step().expect("step");

@@ -86,7 +86,7 @@ fn restored(stream: &[u8], seed: u64) -> crate::base::Result<Arc<SimDisk>> {
     let mut frames = FrameReader::new(stream)?;
     let mut restore = Restore::new(disk.clone())?;
     loop {
-        let frame = frames.next()?;
+        let frame = frames.next_frame()?;
         restore.put(frame)?;
         if frame.0 == END {
             break;
