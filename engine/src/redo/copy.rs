@@ -356,7 +356,8 @@ impl LogRestore {
     }
     /// The log is whole up to `end`. Its control file comes last: without it there is no log.
     pub fn finish(self, end: Lsn) -> Result<()> {
-        if self.next < end {
+        // Where `end` is the first byte of a block's data, the block before it has all.
+        if block::position_of(self.next) < block::position_of(end) {
             return Err(Error::corrupt(format!(
                 "the backup's log ends at LSN {}, it must reach {end}",
                 self.next
