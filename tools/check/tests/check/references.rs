@@ -47,29 +47,31 @@ fn family(db: &Database) -> (Arc<Table>, Arc<Table>) {
 #[test]
 fn rows_without_a_parent_are_told() {
     let folder = Folder::new("references");
-    let db = open(&folder.0, config()).expect("opens");
-    let (parent, child) = family(&db);
-    let insert = |trx: &mut sluice::engine::Transaction, n: u32, to: Option<u32>| {
-        let pk = n.to_be_bytes();
-        let key = match to {
-            Some(to) => [&[1][..], &to.to_be_bytes(), &pk].concat(),
-            None => [&[0][..], &pk].concat(),
+    {
+        let db = open(&folder.0, config()).expect("opens");
+        let (parent, child) = family(&db);
+        let insert = |trx: &mut sluice::engine::Transaction, n: u32, to: Option<u32>| {
+            let pk = n.to_be_bytes();
+            let key = match to {
+                Some(to) => [&[1][..], &to.to_be_bytes(), &pk].concat(),
+                None => [&[0][..], &pk].concat(),
+            };
+            let entry = Entry {
+                user_key_len: if to.is_some() { 5 } else { 1 },
+                has_null: to.is_none(),
+                ..entry(&key)
+            };
+            trx.insert(&child, &pk, b"row", &[entry])
         };
-        let entry = Entry {
-            user_key_len: if to.is_some() { 5 } else { 1 },
-            has_null: to.is_none(),
-            ..entry(&key)
-        };
-        trx.insert(&child, &pk, b"row", &[entry])
-    };
-    let mut trx = db.begin();
-    for n in 0..500u32 {
-        trx.insert(&parent, &n.to_be_bytes(), b"row", &[]).expect("parent");
-        insert(&mut trx, n, (n % 5 > 0).then_some(n / 2)).expect("child");
+        let mut trx = db.begin();
+        for n in 0..500u32 {
+            trx.insert(&parent, &n.to_be_bytes(), b"row", &[]).expect("parent");
+            insert(&mut trx, n, (n % 5 > 0).then_some(n / 2)).expect("child");
+        }
+        assert!(insert(&mut trx, 1000, Some(700)).is_err(), "checks are on");
+        trx.commit().expect("commit");
+        db.engine().close(Close::LogOnly).expect("close");
     }
-    assert!(insert(&mut trx, 1000, Some(700)).is_err(), "checks are on");
-    trx.commit().expect("commit");
-    db.engine().close(Close::LogOnly).expect("close");
     let (code, text) = check(&["--orphans"], &folder.0);
     assert_eq!(code, Some(0), "{text}");
     assert!(!text.contains("foreign key"), "{text}");
