@@ -30,7 +30,7 @@ WRITTEN = [("s1", "Sluice"), ("s2", "Sluice"), ("s3", "Sluice"), ("i1", "InnoDB"
 COLUMNS = "id INT PRIMARY KEY, a INT NOT NULL, b VARCHAR(300) NOT NULL, c INT, KEY (a), KEY (b), UNIQUE KEY (c, id)"
 OPTIONS = ["--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--sync-binlog=1", "--innodb-buffer-pool-size=32M",
            "--sluice-buffer-pool-size=16M", "--sluice-redo-log-capacity=32M", "--loose-innodb-log-file-size=32M",
-           "--max-binlog-size=64M", "--expire-logs-days=0",
+           "--max-binlog-size=64M", "--max-allowed-packet=1G", "--expire-logs-days=0",
            # No engine sees a deadlock over both.
            "--innodb-lock-wait-timeout=2", "--sluice-lock-wait-timeout=2"]
 REFUSED = (1213, 1205, 1020)  # deadlock, lock wait timeout, changed since the snapshot
@@ -214,7 +214,7 @@ def replay(source, to, begin, end):
     client = subprocess.run(to.client("--binary-mode"), stdin=reader.stdout, capture_output=True, text=True)
     said = reader.communicate()[1].decode()
     if client.returncode or reader.returncode:
-        raise Wrong(f"the binary log cannot be replayed: {client.stderr}{said}")
+        raise Wrong(f"the binary log cannot be replayed: {client.stderr[-1000:]}{said[-1000:]}")
 
 
 class Rounds:

@@ -24,6 +24,8 @@ use std::time::Duration;
 const PIPE_BYTES: libc::c_int = 1 << 20;
 /// How often a write that waits looks whether the backup is still wanted.
 const LOOK_MS: libc::c_int = 200;
+/// The backup's thread yields to the threads of clients, where they use all processors.
+const NICE: libc::c_int = 10;
 /// The log is followed in steps of this length.
 const FOLLOW: Duration = Duration::from_millis(10);
 
@@ -34,9 +36,7 @@ struct PipeWriter {
 
 impl PipeWriter {
     fn open(path: &str, desk: Arc<BackupDesk>) -> Result<PipeWriter> {
-        let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
-        let opened = OpenOptions::new().write(true).custom_flags(flags).open(path);
-        let pipe = opened.map_err(|e| match e.raw_os_error() {
+        let pipe = open_pipe(path).map_err(|e| match e.raw_os_error() {
             Some(libc::ENXIO) => Error::Invalid(format!("{path}: nothing reads from the pipe")),
             _ => Error::Invalid(format!("{path}: {e}")),
         })?;
@@ -65,6 +65,12 @@ impl PipeWriter {
     }
 }
 
+/// `ENXIO`: nothing reads from the pipe.
+fn open_pipe(path: &str) -> std::io::Result<File> {
+    let flags = libc::O_NONBLOCK | libc::O_NOFOLLOW;
+    OpenOptions::new().write(true).custom_flags(flags).open(path)
+}
+
 impl Write for PipeWriter {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         loop {
@@ -75,20 +81,36 @@ impl Write for PipeWriter {
             }
         }
     }
+    /// Nothing is buffered. While there is nothing to write, this finds that the reader has ended.
     fn flush(&mut self) -> std::io::Result<()> {
-        Ok(())
+        let mut poll = libc::pollfd {
+            fd: self.pipe.as_raw_fd(),
+            events: 0,
+            revents: 0,
+        };
+        // SAFETY: one valid pollfd.
+        unsafe { libc::poll(&mut poll, 1, 0) };
+        match poll.revents & libc::POLLERR {
+            0 => Ok(()),
+            _ => Err(ErrorKind::BrokenPipe.into()),
+        }
     }
 }
 
 /// The thread of the latest backup.
 #[derive(Default)]
-pub struct BackupThread(Option<JoinHandle<()>>);
+pub struct BackupThread {
+    thread: Option<JoinHandle<()>>,
+    /// Where it writes to.
+    path: String,
+}
 
 impl BackupThread {
     fn start(&mut self, engine: &Arc<Engine>, path: &str) -> Result<()> {
         if engine.backup.phase() == Phase::End {
             self.join();
         }
+        self.end_if_abandoned(engine);
         if engine.backup.phase() != Phase::None {
             return Err(Error::InUse("another backup is under way".into()));
         }
@@ -99,25 +121,43 @@ impl BackupThread {
         let engine = engine.clone();
         let thread = std::thread::Builder::new().name("sluice-backup".into());
         let spawned = thread.spawn(move || drive(&engine, backup));
-        self.0 = Some(spawned.map_err(|e| Error::Full(format!("no thread for the backup: {e}")))?);
+        self.thread = Some(spawned.map_err(|e| Error::Full(format!("no thread for the backup: {e}")))?);
+        self.path = path.into();
         Ok(())
     }
+    /// The program that read the backup has ended. The thread would find that at its next write.
+    fn end_if_abandoned(&mut self, engine: &Engine) {
+        if self.thread.is_some() && open_pipe(&self.path).is_err() {
+            engine.backup.cancel("the program that took it has ended");
+            self.join();
+        }
+    }
     fn join(&mut self) {
-        if let Some(thread) = self.0.take() {
+        if let Some(thread) = self.thread.take() {
             // Panics are caught in the thread.
             let _ = thread.join();
         }
     }
     /// Before the engine is closed.
     pub fn end(&mut self, engine: &Engine) {
-        if self.0.is_some() {
+        if self.thread.is_some() {
             engine.backup.cancel("the server shuts down");
         }
         self.join();
     }
 }
 
+/// The priority of this thread alone. Linux has one for each thread.
+fn lower_priority() {
+    // SAFETY: no memory is involved. A failure leaves the priority as it was.
+    unsafe {
+        let thread = libc::syscall(libc::SYS_gettid);
+        libc::setpriority(libc::PRIO_PROCESS, thread as libc::id_t, NICE);
+    }
+}
+
 fn drive(engine: &Arc<Engine>, mut backup: Backup) {
+    lower_priority();
     let mut phase = Phase::Files;
     loop {
         let panicked = Err(Error::Poisoned("a bug was caught".into()));

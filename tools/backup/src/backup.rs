@@ -25,6 +25,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 const BUFFER: usize = 1 << 20;
+const NICE: libc::c_int = 10;
 
 /// The backup's stream; two threads write to it.
 #[derive(Clone)]
@@ -98,7 +99,14 @@ fn make_blocking(pipe: &File) {
     }
 }
 
+/// The server's clients go first, where they use all processors.
+fn lower_priority() {
+    // SAFETY: no memory is involved. A failure leaves the priority as it was.
+    unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
+}
+
 pub fn run(arguments: &BackupArguments) -> Result<()> {
+    lower_priority();
     let base = arguments.incremental.as_deref().map(Pages::read).transpose()?;
     if arguments
         .save_pages

@@ -2,7 +2,12 @@
 use crate::Result;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
+use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
+
+/// The system begins to write to the disk after so many bytes. Else it would keep gigabytes, and
+/// write them at the end, while syncs of the server's log wait.
+const WRITE_BEHIND: u64 = 8 << 20;
 
 pub enum Target {
     Output(std::io::Stdout),
@@ -10,6 +15,9 @@ pub enum Target {
         file: File,
         partial: PathBuf,
         path: PathBuf,
+        /// Bytes written, and how many of them are on their way to the disk.
+        written: u64,
+        passed_on: u64,
     },
 }
 
@@ -40,12 +48,17 @@ impl Target {
             file: named(&partial, opened)?,
             partial,
             path: path.to_path_buf(),
+            written: 0,
+            passed_on: 0,
         })
     }
     /// All is written: durable, with its name, on return.
     pub fn finish(mut self) -> Result<()> {
         self.flush().map_err(|e| format!("standard output: {e}"))?;
-        let Target::File { file, partial, path } = &self else {
+        let Target::File {
+            file, partial, path, ..
+        } = &self
+        else {
             return Ok(());
         };
         named(partial, file.sync_all())?;
@@ -69,11 +82,39 @@ pub fn sync_names(path: &Path) -> Result<()> {
     named(folder, File::open(folder).and_then(|folder| folder.sync_all()))
 }
 
+/// Only a hint: `finish` makes the file durable.
+fn write_behind(file: &File, from: u64, to: u64) {
+    // SAFETY: the descriptor is open.
+    unsafe {
+        libc::sync_file_range(
+            file.as_raw_fd(),
+            from as libc::off64_t,
+            (to - from) as libc::off64_t,
+            libc::SYNC_FILE_RANGE_WRITE,
+        )
+    };
+}
+
 impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Target::Output(out) => out.write(bytes),
-            Target::File { file, .. } => file.write(bytes),
+            Target::File {
+                file,
+                partial,
+                written,
+                passed_on,
+                ..
+            } => {
+                let failed = |e: std::io::Error| std::io::Error::new(e.kind(), format!("{}: {e}", partial.display()));
+                let count = file.write(bytes).map_err(failed)?;
+                *written += count as u64;
+                if *written - *passed_on >= WRITE_BEHIND {
+                    write_behind(file, *passed_on, *written);
+                    *passed_on = *written;
+                }
+                Ok(count)
+            }
         }
     }
     fn flush(&mut self) -> std::io::Result<()> {

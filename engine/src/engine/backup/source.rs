@@ -27,7 +27,7 @@ use std::io::Write;
 use std::sync::Arc;
 
 /// Pages of one step.
-const STEP_PAGES: usize = if cfg!(test) { 4 } else { (1 << 20) / PAGE_SIZE };
+const STEP_PAGES: usize = if cfg!(test) { 4 } else { (2 << 20) / PAGE_SIZE };
 /// Bytes of log of one step. More than a step's pages: the log must not fall back.
 const STEP_LOG: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
