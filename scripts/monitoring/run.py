@@ -17,6 +17,7 @@ import json
 import math
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -36,7 +37,7 @@ from server import BUILD, Server, SqlError, free_port  # noqa: E402
 
 TOOLS = BUILD / "lab-tools"
 PICTURE = ROOT / "docs/images/dashboard.png"
-WIDTH, HEIGHT_MAX = 1600, 2600
+WIDTH, HEIGHT_MAX = 1600, 3320
 SCRAPE_SECONDS = 2
 INTERVAL = "20s"  # of the rates
 ROWS = 100_000
@@ -47,6 +48,10 @@ MAY_FIRE = ("SluiceDeadlocks", "SluiceLockWaitTimeouts", "SluiceRedoLogFull", "S
             "SluiceChangeBufferNearBound", "SluiceRedoLogBufferFull")  # a hard load on a small server brings these
 
 
+# The exporter takes no user without one. The server is private, and gone at the end.
+PASSWORD = "exporter"
+
+
 class Failed(Exception):
     """A check that did not hold; the text says which, in one line."""
 
@@ -55,7 +60,11 @@ def tool(name, of):
     subprocess.run([ROOT / "scripts/fetch-lab-tools", of], check=True)
     folder = TOOLS / of
     path = folder / "usr/bin" / name
-    libraries = [str(found) for found in [*folder.glob("usr/lib/*-linux-gnu"), *folder.glob("lib/*-linux-gnu")]]
+    if name == "chromium":
+        # The program itself. Debian's script before it reads files of an installed package.
+        path = folder / "usr/lib/chromium/chromium"
+    libraries = [str(found) for found in [*folder.glob("usr/lib/*-linux-gnu"), *folder.glob("lib/*-linux-gnu"),
+                                                *folder.glob("usr/lib/*-linux-gnu/pulseaudio")]]
     return str(path), {**os.environ, "LD_LIBRARY_PATH": os.pathsep.join(libraries)}
 
 
@@ -152,7 +161,7 @@ class Dashboard:
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
         self.server.start()
-        self.server.sql("CREATE USER exporter@localhost; GRANT PROCESS, REPLICATION CLIENT, SELECT ON *.* TO exporter@localhost;"
+        self.server.sql(f"CREATE USER exporter@localhost IDENTIFIED BY '{PASSWORD}'; GRANT PROCESS, REPLICATION CLIENT, SELECT ON *.* TO exporter@localhost;"
                         "CREATE DATABASE contended; CREATE TABLE contended.t (a INT PRIMARY KEY, b INT, KEY (b));"
                         "INSERT INTO contended.t VALUES (1, 1), (2, 2), (3, 3);")
         self.bench = Bench(self.server, ROWS, tables=2)
@@ -193,7 +202,7 @@ class Dashboard:
 
     def start_exporter(self):
         options = self.folder / "exporter.cnf"
-        options.write_text(f"[client]\nuser=exporter\nsocket={self.server.socket}\n")
+        options.write_text(f"[client]\nuser=exporter\npassword={PASSWORD}\nsocket={self.server.socket}\n")
         self.programs.append(Program("prometheus-mysqld-exporter", "monitoring", [
             f"--config.my-cnf={options}", f"--web.listen-address=127.0.0.1:{self.ports[0]}", *EXPORTER_FLAGS], self.folder))
         wait_for("the exporter", f"http://127.0.0.1:{self.ports[0]}/metrics")
@@ -276,6 +285,7 @@ class Dashboard:
         page = self.chromium(["--dump-dom", address])
         if 'data-done="yes"' not in page:
             raise Failed(f"the page was not finished: {page[-500:]}")
+        page = re.sub(r"<(script|style)\b.*?</\1>", "", page, flags=re.DOTALL)
         panels = page.count('data-series="')
         wanted = sum(panel["type"] != "row" for panel in dashboard.panels())
         empty = page.count('data-series="0"') + page.count("data-missing=") - page.count('data-missing="0"')
@@ -289,7 +299,10 @@ class Dashboard:
         path, environment = tool("chromium", "chromium")
         command = [path, "--headless=new", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", "--force-color-profile=srgb",
                    f"--user-data-dir={self.folder}/chromium", f"--window-size={WIDTH},{HEIGHT_MAX}", "--virtual-time-budget=30000", *arguments]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180).stdout
+        done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=180)
+        if done.returncode:
+            raise Failed(f"Chromium failed: {done.stderr[-500:]}")
+        return done.stdout
 
     # ----
 
