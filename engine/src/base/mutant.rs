@@ -126,6 +126,16 @@ mutants! {
     VictimIgnoresPlace,
     /// A position without changes of rows is not in the log when it is given.
     PositionNotFlushed,
+    /// Checkpoints recycle segments of the log that a backup has not copied (B1).
+    BackupLogNotHeld,
+    /// The last block of a backup's log keeps what follows the point.
+    BackupBlockNotCut,
+    /// A load logs no images of its pages while a backup runs (B4).
+    BackupLoadsNotLogged,
+    /// A restore leaves pages as they are that were given to a load (B5).
+    RestoreKeepsGivenPages,
+    /// A restore leaves files as long as they are that the log cuts (B5).
+    RestoreKeepsCutPages,
 }
 
 #[cfg(not(feature = "mutants"))]

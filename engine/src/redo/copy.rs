@@ -20,7 +20,7 @@ use super::log::{Redo, NO_COPY};
 use super::segment_ring as ring;
 use crate::base::bytes::{get_u16, get_u32, get_u64, push_bytes, take_bytes};
 use crate::base::sync::give_way;
-use crate::base::{Error, Lsn, Result};
+use crate::base::{planted, Error, Lsn, Mutant, Result};
 use crate::io::{AlignedBuf, Caching, Disk, File, Mode, IO_ALIGN};
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
@@ -158,6 +158,9 @@ impl Redo {
                 .copied_from
                 .compare_exchange(from, LOST, Ordering::AcqRel, Ordering::Acquire);
         }
+        if planted(Mutant::BackupLogNotHeld) {
+            return NO_COPY;
+        }
         self.copied_from.load(Ordering::Acquire)
     }
 }
@@ -239,7 +242,7 @@ impl LogCopy {
             give_way();
         }
         self.check_held()?;
-        if let Some(used) = cut {
+        if let Some(used) = cut.filter(|_| !planted(Mutant::BackupBlockNotCut)) {
             let number = self.next;
             let epoch = self.start.epoch_of(number);
             cut_block(&mut self.buffer[(lsn - first) as usize..][..BLOCK], epoch, number, used);

@@ -13,7 +13,7 @@
 //! engine on these files then recovers. Called by: tools, users of the crate.
 use super::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, FOREIGN, LOG, PAGES};
 use crate::base::bytes::{get_u32, get_u64};
-use crate::base::{Error, FileId, Lsn, PageId, PageNo, Result};
+use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::{Caching, Disk, File, Mode};
 use crate::pool::PAGE_SIZE;
 use crate::redo::copy::LogRestore;
@@ -238,10 +238,13 @@ impl Changes {
             let Some(open) = open_existing(disk, *file)? else {
                 continue;
             };
-            if open.len()? > len {
+            if open.len()? > len && !planted(Mutant::RestoreKeepsCutPages) {
                 open.set_len(len)?;
                 open.sync()?;
             }
+        }
+        if planted(Mutant::RestoreKeepsGivenPages) {
+            return Ok(());
         }
         for (first, count) in &self.blank {
             blank(disk, *first, *count)?;

@@ -9,7 +9,7 @@
 //! Called by: `direct` (begins and ends loads), `btree::free` (walks), `btree::run` (compares the
 //! number of gifts).
 use crate::base::sync::{Rank, RankedMutex, RwLock};
-use crate::base::FileId;
+use crate::base::{planted, FileId, Mutant};
 use parking_lot::Condvar;
 use parking_lot::RwLockReadGuard;
 use std::collections::HashMap;
@@ -54,7 +54,7 @@ impl Loads {
     }
     /// From its return on, pages that a load writes are logged, or not. No write is under way then.
     pub fn set_logged(&self, logged: bool) {
-        *self.logged.write() = logged;
+        *self.logged.write() = logged && !planted(Mutant::BackupLoadsNotLogged);
     }
     /// Must the load log the pages that it writes now? Holds while the result lives.
     pub(in crate::pool) fn logged(&self) -> RwLockReadGuard<'_, bool> {
