@@ -348,6 +348,22 @@ fn a_rebuilt_table_takes_the_place_of_the_old_one() {
     }
 }
 
+/// No row is written between the end of the rebuild and the crash.
+#[test]
+fn a_rebuilt_table_keeps_its_auto_increment_counter() {
+    let disk = SimDisk::new(6);
+    let rig = TableFixture::create(disk.clone());
+    rig.table.autoinc_raise(500);
+    put(&rig, 1, &row(1, 1));
+    let tables = rig.store().tables();
+    tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
+    tables.replace_table(&rig.table, "rebuilt", false).expect("replaced");
+    assert_eq!(rig.table.autoinc(), 500);
+    drop(rig);
+    let rig = TableFixture::reopen(disk.crash(1)).expect("recovered");
+    assert_eq!(rig.table.autoinc(), 500, "a new row must not get a number that was given before");
+}
+
 /// Row 0 takes the value that row 1 gives up, and the other way round.
 #[test]
 fn a_unique_value_changes_hands_while_a_table_is_rebuilt() {

@@ -43,7 +43,9 @@ impl Tables {
         self.with_mark(|created| {
             let mut pairs = Vec::with_capacity(replacements.len());
             for replacement in replacements {
-                pairs.push(self.pair(replacement, created)?);
+                let pair = self.pair(replacement, created)?;
+                self.keep_counter(&pair)?;
+                pairs.push(pair);
             }
             let gates = pairs.iter().flat_map(|pair| [pair.table, &pair.with]);
             let gates = Vec::from_iter(gates.map(|table| table.gate.write()));
@@ -95,6 +97,17 @@ impl Tables {
         })
     }
 
+    /// The AUTO_INCREMENT counter goes into the header of the rebuilt table's file: no row of it has
+    /// raised a counter. It is durable before the deciding Mtr, since the next statement may come
+    /// after a restart.
+    fn keep_counter(&self, pair: &Pair<'_>) -> Result<()> {
+        let next = pair.table.autoinc();
+        match next > pair.with.autoinc() {
+            true => self.reset_autoinc(&pair.with, next),
+            false => Ok(()),
+        }
+    }
+
     /// After the deciding Mtr.
     fn publish_rebuilt(&self, pair: &Pair<'_>) -> Result<()> {
         let Pair {
@@ -115,7 +128,7 @@ impl Tables {
         table
             .next_row_id
             .fetch_max(with.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);
-        // The file's header has the counter that the rows gave it.
+        // The header of the new file has this counter.
         let saved = with.autoinc_saved.load(Ordering::Relaxed);
         table.autoinc_saved.store(saved, Ordering::Relaxed);
         table.autoinc.fetch_max(saved, Ordering::Relaxed);
