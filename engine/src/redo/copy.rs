@@ -17,6 +17,7 @@
 use super::block_format::{self as block, BlockInfo, BLOCK};
 use super::control::{Control, Epoch, CONTROL_FILE};
 use super::log::{Redo, NO_COPY};
+use super::reader::{scan_by, EachGroup, ScanEnd};
 use super::segment_ring as ring;
 use crate::base::bytes::{get_u16, get_u32, get_u64, push_bytes, take_bytes};
 use crate::base::sync::give_way;
@@ -354,8 +355,8 @@ impl LogRestore {
         self.segment = Some((number, file));
         Ok(())
     }
-    /// The log is whole up to `end`. Its control file comes last: without it there is no log.
-    pub fn finish(self, end: Lsn) -> Result<()> {
+    /// The log is whole up to `end`, and durable.
+    pub fn finish(self, end: Lsn) -> Result<RestoredLog> {
         // Where `end` is the first byte of a block's data, the block before it has all.
         if block::position_of(self.next) < block::position_of(end) {
             return Err(Error::corrupt(format!(
@@ -366,16 +367,35 @@ impl LogRestore {
         if let Some((_, file)) = self.segment {
             file.sync()?;
         }
+        Ok(RestoredLog {
+            disk: self.disk,
+            control: Control {
+                sequence: 1,
+                checkpoint: self.start.checkpoint,
+                durable: end,
+                segment_size: self.start.segment_size,
+                payload: self.start.payload,
+                off: false,
+                epochs: self.start.epochs,
+            },
+        })
+    }
+}
+
+/// The segments of a restored log. Without a control file no engine opens them.
+pub struct RestoredLog {
+    disk: Arc<dyn Disk>,
+    control: Control,
+}
+
+impl RestoredLog {
+    /// Calls `each` with every group of the log: see [`scan`](super::reader::scan).
+    pub fn scan(&self, each: EachGroup<'_>) -> Result<ScanEnd> {
+        scan_by(&*self.disk, &self.control, self.control.checkpoint, each)
+    }
+    /// Makes the control file, as the last step of a restore.
+    pub fn publish(self) -> Result<()> {
         debug_assert!(!self.disk.exists(CONTROL_FILE)?, "a log is restored once");
-        let control = Control {
-            sequence: 1,
-            checkpoint: self.start.checkpoint,
-            durable: end,
-            segment_size: self.start.segment_size,
-            payload: self.start.payload,
-            off: false,
-            epochs: self.start.epochs,
-        };
-        control.create(&*self.disk)
+        self.control.create(&*self.disk)
     }
 }

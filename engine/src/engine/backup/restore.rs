@@ -9,15 +9,15 @@
 //! | CUT | the file ends there: the log has what came after it |
 //! | FILE_NEW | a file that is missing is made, empty (of any LSN from the checkpoint on) |
 //!
-//! The control file of the log is written last, so half a restore is no database. Opening the
-//! engine on these files then recovers. Called by: tools, users of the crate.
+//! The control file of the log is written last, after these changes. So an engine refuses the files
+//! of a restore that a crash has cut short. Opening the engine on whole files recovers. Called by:
+//! tools, users of the crate.
 use super::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, FOREIGN, LOG, PAGES};
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{Error, FileId, Lsn, PageId, PageNo, Result};
 use crate::io::{Caching, Disk, File, Mode};
 use crate::pool::PAGE_SIZE;
-use crate::redo::copy::LogRestore;
-use crate::redo::reader::scan;
+use crate::redo::copy::{LogRestore, RestoredLog};
 use crate::redo::record::{decode, Record};
 use crate::redo::LogStart;
 use crate::space;
@@ -51,7 +51,6 @@ pub struct Restore {
 
 struct Begin {
     logged_from: Lsn,
-    start: LogStart,
     /// None: the log of a later backup counts.
     log: Option<LogRestore>,
 }
@@ -150,10 +149,9 @@ impl Restore {
         self.begin = Some(Begin {
             logged_from: get_u64(payload, 8),
             log: match self.is_last {
-                true => Some(LogRestore::new(self.disk.clone(), start.clone())?),
+                true => Some(LogRestore::new(self.disk.clone(), start)?),
                 false => None,
             },
-            start,
         });
         Ok(())
     }
@@ -199,17 +197,17 @@ impl Restore {
         let begin = begin.ok_or_else(|| Error::corrupt("the backup is not whole: it ends before its last frame"))?;
         let not_last = || Error::Invalid("the last backup is missing".into());
         self.remove_others()?;
-        begin.log.ok_or_else(not_last)?.finish(self.restored.point)?;
-        let changes = Changes::of(&*self.disk, &begin.start, begin.logged_from)?;
-        changes.make(&*self.disk)?;
+        let log = begin.log.ok_or_else(not_last)?.finish(self.restored.point)?;
+        Changes::of(&log, begin.logged_from)?.make(&*self.disk)?;
+        log.publish()?;
         Ok(self.restored)
     }
 }
 
 impl Changes {
-    fn of(disk: &dyn Disk, start: &LogStart, logged_from: Lsn) -> Result<Changes> {
+    fn of(log: &RestoredLog, logged_from: Lsn) -> Result<Changes> {
         let mut changes = Changes::default();
-        scan(disk, start.checkpoint, &mut |_, end, group| {
+        log.scan(&mut |_, end, group| {
             decode(group, |record| {
                 let is_later = end > logged_from;
                 match record {
