@@ -141,10 +141,7 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         target.remove();
         return Err(why);
     }
-    if let Some(path) = &arguments.save_pages {
-        save(path, &pages.encode())?;
-    }
-    target.finish()?;
+    finish(target, arguments.save_pages.as_deref(), &pages)?;
     let seconds = progress.elapsed().as_secs_f64();
     progress.say(&format!(
         "backup done: {} MiB in {seconds:.1} s; {}",
@@ -161,9 +158,21 @@ pub fn summary(about: &About) -> String {
     }
 }
 
+/// The backup gets its name before its list of pages does. So a list never names a backup that is
+/// not there. After a crash in between, the old list is still that of a base.
+fn finish(target: Target, list: Option<&Path>, pages: &Pages) -> Result<()> {
+    target.finish()?;
+    let Some(list) = list else { return Ok(()) };
+    save(list, &pages.encode()).map_err(|why| {
+        format!("the backup is whole, but no increment of it can be made, because its list of pages was not written: {why}")
+    })
+}
+
 /// Written whole, or not at all.
 fn save(path: &Path, bytes: &[u8]) -> Result<()> {
-    let new = path.with_extension("new");
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
     let written = File::create(&new)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&new, path));
@@ -358,5 +367,26 @@ impl Backup<'_> {
         self.out.put(DONE, b"")?;
         let mut packer = self.out.0.lock().map_err(|_| "a bug was met".to_string())?;
         packer.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_without_its_name_leaves_the_list_of_its_base() {
+        let folder = std::env::temp_dir().join(format!("sluice-backup-test-{:x}", random().unwrap()));
+        std::fs::create_dir(&folder).unwrap();
+        let list = folder.join("pages.new");
+        std::fs::write(&list, b"the base's").unwrap();
+        let target = Target::create(Some(&folder.join("backup"))).unwrap();
+        std::fs::remove_file(folder.join("backup.partial")).unwrap();
+        assert!(finish(target, Some(&list), &Pages::new(2)).is_err());
+        assert_eq!(std::fs::read(&list).unwrap(), b"the base's");
+        let target = Target::create(Some(&folder.join("backup"))).unwrap();
+        finish(target, Some(&list), &Pages::new(2)).unwrap();
+        assert_eq!(Pages::read(&list).unwrap().backup, 2);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }
