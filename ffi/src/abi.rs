@@ -1,6 +1,6 @@
-//! The C types of `plugin/sluice_abi.h`, field for field. No logic.
+//! The C types of `plugin/abi/`, field for field. No logic.
 //!
-//! `tests/drift.rs` compares both: fields and parameters by type and order, constants by value.
+//! `tests/drift` compares both: fields and parameters by type and order, constants by value.
 //!
 //! # Safety
 //! The contract of `lib.rs`. The function pointers here are the plugin's callbacks, with the
