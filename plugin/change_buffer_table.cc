@@ -2,6 +2,7 @@
    this library, as the server wants it; declared in hton.cc, next to the engine. Shown to users
    with the privilege PROCESS. Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "table_path.h"
 
@@ -81,8 +82,7 @@ int fill_table(THD *thd, TABLE_LIST *tables, COND *)
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
   Fill fill= {thd, tables->table, false};
-  const slc_err error= slc_change_buffer_list(engine, add_row, &fill);
-  return fill.failed || error ? 1 : 0;
+  return told_error(slc_change_buffer_list(engine, add_row, &fill)) || fill.failed ? 1 : 0;
 }
 
 } // namespace

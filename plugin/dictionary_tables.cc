@@ -4,6 +4,7 @@
    PROCESS.
    Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "settings.h"
 #include "table_path.h"
@@ -207,8 +208,7 @@ template <typename Add> int fill(THD *thd, TABLE_LIST *tables, slc_err (*list)(s
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
   Row row(thd, tables->table);
-  const slc_err error= list(engine, add, &row);
-  return row.failed() || error ? 1 : 0;
+  return told_error(list(engine, add, &row)) || row.failed() ? 1 : 0;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_table_info_cb>(thd, tables, slc_table_info_list, add_table); }

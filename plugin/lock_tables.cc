@@ -9,6 +9,7 @@
    none. Called by: the server. */
 #include "connection.h"
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "key_text.h"
 #include "table_path.h"
@@ -110,7 +111,7 @@ std::shared_ptr<const LockReport> make_report(uint detail)
   auto report= std::make_shared<LockReport>();
   report->at= my_hrtime();
   const slc_lock_sink sink= {report.get(), add_trx, detail == SLC_LOCKS_ALL ? add_lock : nullptr, add_wait};
-  if (slc_lock_report(engine, detail, &sink))
+  if (told_error(slc_lock_report(engine, detail, &sink)))
     return nullptr;
   ByConnection wanted;
   for (TrxRow &row : report->transactions)

@@ -3,6 +3,7 @@
    hton.cc. Shown to users with the privilege PROCESS.
    Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "table_path.h"
 #include <algorithm>
@@ -150,8 +151,7 @@ int fill_by(THD *thd, TABLE_LIST *tables, slc_statistics_cb add)
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
   Fill fill= {thd, tables->table, false};
-  const slc_err error= slc_statistics_list(engine, add, &fill);
-  return fill.failed || error ? 1 : 0;
+  return told_error(slc_statistics_list(engine, add, &fill)) || fill.failed ? 1 : 0;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tables, add_table); }
