@@ -82,12 +82,13 @@ public:
   void text(const std::string &text) { (*m_next++)->store(text.data(), text.size(), system_charset_info); }
   void text(slc_bytes text) { this->text(std::string(reinterpret_cast<const char *>(text.ptr), text.len)); }
   void number(uint64_t number) { (*m_next++)->store(static_cast<longlong>(number), true); }
-  /* Below 0: NULL. */
-  void number_or_null(int64_t number)
+  void number_or_null(bool is_known, uint64_t number)
   {
-    if (!null_if(number < 0))
-      this->number(static_cast<uint64_t>(number));
+    if (!null_if(!is_known))
+      this->number(number);
   }
+  /* Below 0: NULL. */
+  void number_or_null(int64_t number) { number_or_null(number >= 0, static_cast<uint64_t>(number)); }
   void fraction_or_null(bool is_known, double number)
   {
     if (!null_if(!is_known))
@@ -104,6 +105,7 @@ public:
   }
   void end() { m_failed|= schema_table_store_record(m_thd, m_table); }
   bool failed() const { return m_failed; }
+  bool is_to_end() const { return m_failed || thd_kill_level(m_thd) != THD_IS_NOT_KILLED; }
 
 private:
   bool null_if(bool is_null)
@@ -143,7 +145,7 @@ void add_table(void *ctx, const slc_table_info *table)
   row.number(table->indexes);
   row.number_or_null(table->rows);
   row.number(table->changes);
-  row.number_or_null(table->autoinc);
+  row.number_or_null(table->autoinc_known, table->autoinc);
   row.number(table->handles);
   row.time(table->created);
   row.text(table->broken.len ? text_of(table->broken) : std::string("OK"));
@@ -168,7 +170,8 @@ void add_index(void *ctx, const slc_index_info *index)
   row.end();
 }
 
-void add_file(void *ctx, const slc_file_info *file)
+/* A page of each file may have to be read, so KILL is looked for. */
+int add_file(void *ctx, const slc_file_info *file)
 {
   static const char *const types[]= {"System", "Undo", "Table", "Temporary", "Redo log", "Doublewrite", "Unnamed"};
   static const char *const names[]= {"sluice_system", "sluice_undo", "", "sluice_temporary", "sluice_redo_log", "sluice_doublewrite",
@@ -185,6 +188,7 @@ void add_file(void *ctx, const slc_file_info *file)
   row.number_or_null(file->pages);
   row.number_or_null(file->pages_used);
   row.end();
+  return row.is_to_end();
 }
 
 void add_metric(void *ctx, const slc_metric *metric)
@@ -208,7 +212,10 @@ template <typename Add> int fill(THD *thd, TABLE_LIST *tables, slc_err (*list)(s
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
   Row row(thd, tables->table);
-  return told_error(list(engine, add, &row)) || row.failed() ? 1 : 0;
+  const slc_err error= list(engine, add, &row);
+  if (error == SLC_INTERRUPTED && !row.failed())
+    thd->send_kill_message();
+  return row.is_to_end() || told_error(error) ? 1 : 0;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_table_info_cb>(thd, tables, slc_table_info_list, add_table); }

@@ -6,13 +6,15 @@
 extern "C" {
 #endif
 
-/* -1 = not known yet: no statement has asked since the start */
+/* What no statement has asked for since the start is not known yet. */
 typedef struct {
   uint32_t id;               /* also of its file */
   slc_bytes name;            /* as in slc_table_create() */
   uint8_t  temporary;
   uint32_t indexes, handles;
-  int64_t  rows, autoinc;
+  int64_t  rows;             /* -1 = not known yet */
+  uint64_t autoinc;          /* the next value; 0 = there is none */
+  uint8_t  autoinc_known;    /* 0 = not known yet */
   uint64_t changes;          /* rows changed since the table was loaded into memory */
   int64_t  created;          /* seconds since the epoch */
   slc_bytes broken;          /* why it cannot be used; empty = it can */
@@ -45,7 +47,8 @@ typedef struct {
   uint64_t bytes, allocated;
   int64_t  pages, pages_used; /* of a data file that can be read; -1 = unknown */
 } slc_file_info;
-typedef void (*slc_file_info_cb)(void *ctx, const slc_file_info *);
+/* Not 0: the list ends, with SLC_INTERRUPTED. */
+typedef int (*slc_file_info_cb)(void *ctx, const slc_file_info *);
 slc_err slc_file_info_list(slc_engine *, slc_file_info_cb cb, void *ctx);
 
 #ifdef __cplusplus
