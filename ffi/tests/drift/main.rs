@@ -66,7 +66,11 @@ fn header() -> Abi {
         .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'))
         .collect();
     let there = fs::read_dir(plugin.join("abi")).expect("plugin/abi").count();
-    assert_eq!(included.len(), there, "sluice_abi.h includes every header of plugin/abi");
+    assert_eq!(
+        included.len(),
+        there,
+        "sluice_abi.h includes every header of plugin/abi"
+    );
     let texts: Vec<String> = included.into_iter().map(read).collect();
     header::read(&texts.concat())
 }

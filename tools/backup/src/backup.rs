@@ -164,7 +164,9 @@ fn finish(target: Target, list: Option<&Path>, pages: &Pages) -> Result<()> {
     target.finish()?;
     let Some(list) = list else { return Ok(()) };
     save(list, &pages.encode()).map_err(|why| {
-        format!("the backup is whole, but no increment of it can be made, because its list of pages was not written: {why}")
+        format!(
+            "the backup is whole, but no increment of it can be made, because its list of pages was not written: {why}"
+        )
     })
 }
 

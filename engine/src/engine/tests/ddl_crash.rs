@@ -88,19 +88,6 @@ fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     Ok(())
 }
 
-pub(super) fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
-    IndexChange {
-        table,
-        drop: vec![],
-        rename: vec![],
-        add: vec![],
-        order: vec![],
-        change_buffering: None,
-        schema: b"",
-        keys: Default::default(),
-    }
-}
-
 fn add_or_drop_index(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     let store = engine.store();
     let table = store.tables().open_table(name)?;

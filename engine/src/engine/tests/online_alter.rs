@@ -1,5 +1,5 @@
 //! An index that is built while writers go on has an entry for each row, and no others.
-use super::fixture::{seeds, Random, Row, TableFixture};
+use super::fixture::{change_of, seeds, Random, Row, TableFixture};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::SimDisk;
@@ -71,14 +71,9 @@ fn end(rig: &TableFixture, mut trx: Trx) {
 
 fn publish(rig: &TableFixture, build: &IndexBuild) {
     let change = IndexChange {
-        table: &rig.table,
-        drop: vec![],
-        rename: vec![],
         add: vec![build],
         order: vec!["by_group", "by_tag", "new"],
-        change_buffering: None,
-        schema: &[],
-        keys: Default::default(),
+        ..change_of(&rig.table)
     };
     rig.store().indexes().alter_indexes(&[change]).expect("published");
 }
@@ -361,7 +356,11 @@ fn a_rebuilt_table_keeps_its_auto_increment_counter() {
     assert_eq!(rig.table.autoinc(), 500);
     drop(rig);
     let rig = TableFixture::reopen(disk.crash(1)).expect("recovered");
-    assert_eq!(rig.table.autoinc(), 500, "a new row must not get a number that was given before");
+    assert_eq!(
+        rig.table.autoinc(),
+        500,
+        "a new row must not get a number that was given before"
+    );
 }
 
 /// Row 0 takes the value that row 1 gives up, and the other way round.
