@@ -278,6 +278,38 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
     }
 }
 
+/// However many rows are changed, few values are kept. One that two rows have is never forgotten.
+#[test]
+fn few_values_of_a_unique_index_are_kept_to_be_proved() {
+    for ends_twice in [true, false] {
+        let rig = TableFixture::create(SimDisk::new(8));
+        let mut build = rig
+            .store()
+            .indexes()
+            .begin_build(&rig.table, &spec(true))
+            .expect("begin");
+        build.finish(&rig.begin(Isolation::RepeatableRead)).expect("finish");
+        let put = |build: &mut IndexBuild, pk: u32, value: u32| {
+            let (pk, value) = (pk.to_be_bytes(), value.to_be_bytes());
+            build.put(&[value, pk].concat(), 4, true, &[]).expect("put");
+        };
+        put(&mut build, 1, 7);
+        put(&mut build, 2, 7);
+        for n in 0..1000 {
+            put(&mut build, 100 + n, 100 + n);
+            assert!(build.values_to_be_proved() <= 64, "{n} rows were changed");
+        }
+        if !ends_twice {
+            build
+                .remove(&[7u32.to_be_bytes(), 2u32.to_be_bytes()].concat())
+                .expect("remove");
+        }
+        let proved = build.prove_unique();
+        assert_eq!(proved.is_err(), ends_twice, "{proved:?}");
+        build.abort().expect("abort");
+    }
+}
+
 #[test]
 fn a_list_that_is_full_ends_the_alter_and_no_writer() {
     let rig = TableFixture::create(SimDisk::new(3));
