@@ -2,7 +2,7 @@
 //!
 //! `start/open.rs` makes it. Locks: one mutex around the threads; one around gauges while they are
 //! read. Called by: `ffi`, [`Database`](super::Database), tests.
-use super::backup::desk::BackupDesk;
+use super::backup::control::BackupControl;
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::in_doubt::InDoubt;
@@ -34,7 +34,7 @@ pub struct Engine {
     /// Transactions that no connection attends to.
     pub in_doubt: InDoubt,
     /// The backup that is under way, if there is one.
-    pub backup: Arc<BackupDesk>,
+    pub backup: Arc<BackupControl>,
     pub(super) deadlocks: DeadlockTexts,
     pub(super) page_lists: Arc<PageLists>,
     pub(super) pool_rates: PoolRates,

@@ -1,17 +1,17 @@
-//! A copy of the log while it grows, for a backup; and the way back, to the files of a log.
+//! [`LogCopy`] copies the log while it grows, for a backup. [`LogRestore`] makes the files of a log
+//! from such a copy.
 //!
 //! ```text
-//! begin_copy   Under `RedoControl`: the checkpoint, the epochs since, and the hold. Checkpoints go
-//!              on, but recycle no segment that is not copied yet (B1).
-//! copy_some    Blocks that are full and durable never change again, so they are read from the
-//!              segments. The checksum of each is checked: another block of the same page may be
-//!              written right then.
-//! copy_end     The last block, up to the LSN at which the copy ends. It may be written again
-//!              meanwhile: it is read until its checksum is right. What follows in it is cut off:
-//!              it may hold a commit after the point.
+//! begin_copy   Takes, under `RedoControl`, the checkpoint and the epochs since, and begins the hold.
+//!              Checkpoints go on, but recycle no segment that is not copied yet (B1).
+//! copy_some    Reads full, durable blocks from the segments. Such blocks never change again. Each
+//!              checksum is checked, because another block of the same page may be written just
+//!              then.
+//! copy_end     Reads the last block, which may be written again meanwhile, until its checksum is
+//!              right. Bytes after the end of the copy are removed: they may hold a later commit.
 //! ```
-//! The hold costs segments, not writers: the ring makes new ones. Once the copy lags by more than
-//! `LAG_RINGS` times the ring's capacity the hold ends by itself, and the copy fails.
+//! The hold costs segments, and makes no writer wait: the ring makes new segments. A copy that lags
+//! by more than `LAG_RINGS` times the ring's capacity loses its hold, and fails.
 //!
 //! Takes `RedoControl`, and `RedoRing` through reads of segments. Called by: `engine`'s backup.
 use super::block_format::{self as block, BlockInfo, BLOCK};
@@ -35,7 +35,7 @@ const CHUNK: usize = 256 << 10;
 /// Reads of a block that is being written.
 const TRIES_MAX: usize = 1000;
 
-/// Where a copy of the log begins, and what a recovery has to know of it.
+/// The beginning of a copy of the log, with what recovery needs to read it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogStart {
     pub checkpoint: Lsn,
@@ -145,12 +145,12 @@ impl Redo {
             buffer: AlignedBuf::new(CHUNK),
         })
     }
-    /// A copy of the log is under way, or has lagged too far and not ended yet.
+    /// Is a copy of the log under way? Also true of one that has lost its hold and not ended yet.
     pub fn is_copied(&self) -> bool {
         self.copied_from.load(Ordering::Acquire) != NO_COPY
     }
-    /// Segments from here on are kept. A copy that lags too far loses its hold. The caller holds
-    /// `RedoControl`.
+    /// The LSN from which segments are kept for the copy; without a copy, above every LSN. A copy
+    /// that lags too far loses its hold. The caller holds `RedoControl`.
     pub(super) fn kept_for_copy(&self) -> Lsn {
         let from = self.copied_from.load(Ordering::Acquire);
         if from < LOST && self.lsn().saturating_sub(from) > self.capacity() * LAG_RINGS {

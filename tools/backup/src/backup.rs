@@ -5,9 +5,9 @@
 //! 3. The last stage of `mariadb-backup` ends: there the server fixes the point, and ends its
 //!    stream (B7).
 //! 4. Both say where the binary log was then. If these differ the backup has failed.
+use crate::other_engines::{OtherEngines, Position};
 use crate::pages::{PageState, Pages};
 use crate::progress::{Progress, Throttle};
-use crate::rest::{Position, Rest};
 use crate::server::quoted;
 use crate::stream::{about_text, u32_at, u64_at, About, Packer, ABOUT, BLANK, DONE};
 use crate::target::{sync_names, Target};
@@ -32,16 +32,20 @@ pub struct Shared(Arc<Mutex<Packer<BufWriter<Target>>>>);
 
 impl Shared {
     pub fn put(&self, kind: u32, payload: &[u8]) -> Result<()> {
-        let mut packer = self.0.lock().map_err(|_| "a bug was met".to_string())?;
+        let mut packer = self
+            .0
+            .lock()
+            .map_err(|_| "a thread of this program has panicked".to_string())?;
         packer.put(kind, payload)
     }
 }
 
-/// A folder for the pipe, removed at the end.
+/// A folder for the pipe and for mariadb-backup's files. Its drop removes it.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// The server's user must reach the pipe, and write to it; other users can do no more.
+    /// The server's user must be able to open the pipe for writing. So all users can write to it, and
+    /// none but this one can read it.
     fn create() -> Result<Scratch> {
         let name = format!("sluice-backup-{}-{:x}", std::process::id(), random()?);
         let folder = std::env::temp_dir().join(name);
@@ -65,7 +69,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays in the folder for temporary files hurts nothing.
+        // A folder that stays behind does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -81,7 +85,8 @@ fn random() -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The reading end. It does not wait for a writer until the server has the other end.
+/// Opens the reading end. Reads do not wait until [`make_blocking`], after the server has opened the
+/// writing end.
 fn open_pipe(path: &Path) -> Result<File> {
     let opened = std::fs::OpenOptions::new()
         .read(true)
@@ -133,7 +138,7 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         ..
     } = backup;
     let packer = Arc::into_inner(out.0).and_then(|packer| packer.into_inner().ok());
-    let packer = packer.ok_or("a bug was met: the backup is still being written")?;
+    let packer = packer.ok_or("a thread of this program has panicked, or still writes the backup")?;
     let bytes = packer.bytes();
     // What is still buffered belongs to a backup that has failed, or is flushed already.
     let (target, _) = packer.into_inner().into_parts();
@@ -149,6 +154,13 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         summary(&about)
     ));
     Ok(())
+}
+
+fn shown(position: &Position) -> String {
+    match position {
+        Some((file, at)) => format!("{file} {at}"),
+        None => "no position".into(),
+    }
 }
 
 pub fn summary(about: &About) -> String {
@@ -190,7 +202,7 @@ struct Backup<'a> {
     base: Option<Pages>,
     /// Pages that went into the backup.
     stored: u64,
-    /// Pages of the file at hand that the server has passed.
+    /// Pages of the present file that the server has read.
     passed: u32,
     broken: u64,
     about: About,
@@ -209,7 +221,7 @@ impl Backup<'_> {
         let mut frames = frames.map_err(|e| e.to_string())?;
         let mut rest = None;
         let point = self.follow(&mut frames, &mut rest, &scratch.0);
-        // Why mariadb-backup failed says more than that the server's part was ended for it.
+        // If mariadb-backup has failed, its error is shown: the server's part only ended with it.
         let position = match (rest, &point) {
             (Some(rest), Err(_)) if !rest.is_over() => {
                 rest.abort();
@@ -221,11 +233,12 @@ impl Backup<'_> {
         let (point, at) = point?;
         self.end(point, &at, position, version.first())
     }
-    /// Takes the server's part, up to its point. Returns that, and what the server says of it.
+    /// Takes the server's part of the stream. Returns the point, and the server's position in the
+    /// binary log then.
     fn follow(
         &mut self,
         frames: &mut FrameReader<impl Read>,
-        rest: &mut Option<Rest>,
+        rest: &mut Option<OtherEngines>,
         scratch: &Path,
     ) -> Result<(u64, String)> {
         loop {
@@ -299,7 +312,7 @@ impl Backup<'_> {
         self.out.put(PAGES, &[&head, pages].concat())
     }
     /// The data files are copied: now the other engines, and then the point.
-    fn start_rest(&mut self, scratch: &Path) -> Result<Option<Rest>> {
+    fn start_rest(&mut self, scratch: &Path) -> Result<Option<OtherEngines>> {
         if let Some(base) = &self.base {
             for file in self.pages.files() {
                 for (first, count) in self.pages.blank_since(base, file) {
@@ -320,14 +333,16 @@ impl Backup<'_> {
             // The server may be gone: then its part has ended.
             let _ = connection.sql("SET GLOBAL sluice_backup_to = ''");
         };
-        Rest::start(self.arguments, scratch, self.out.clone(), end_server_part).map(Some)
+        OtherEngines::start(self.arguments, scratch, self.out.clone(), end_server_part).map(Some)
     }
     fn end(&mut self, point: u64, at: &str, rest: Position, version: Option<&String>) -> Result<()> {
         let position = at.split_once(' ');
         let position = position.map(|(file, position)| (file.to_string(), position.parse().unwrap_or(0)));
         if !self.arguments.sluice_only && rest != position {
             return Err(format!(
-                "Sluice's point is {position:?} of the binary log, that of mariadb-backup is {rest:?}: another backup ran at the same time"
+                "Sluice's part ends at {} of the binary log, that of mariadb-backup at {}: another backup ran at the same time; try again",
+                shown(&position),
+                shown(&rest)
             ));
         }
         self.out
@@ -367,7 +382,11 @@ impl Backup<'_> {
         }
         self.out.put(ABOUT, about_text(&self.about).as_bytes())?;
         self.out.put(DONE, b"")?;
-        let mut packer = self.out.0.lock().map_err(|_| "a bug was met".to_string())?;
+        let mut packer = self
+            .out
+            .0
+            .lock()
+            .map_err(|_| "a thread of this program has panicked".to_string())?;
         packer.flush()
     }
 }
