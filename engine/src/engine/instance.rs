@@ -33,7 +33,7 @@ pub struct Engine {
     pub(super) publishing: RankedMutex<()>,
     /// Transactions that no connection attends to.
     pub in_doubt: InDoubt,
-    /// The backup that is under way, if there is one.
+    /// The state of the engine's backup.
     pub backup: Arc<BackupControl>,
     pub(super) deadlocks: DeadlockTexts,
     pub(super) page_lists: Arc<PageLists>,
@@ -204,8 +204,8 @@ impl Engine {
         self.redo().flush(self.redo().lsn(), FlushMode::Sync)
     }
 
-    /// Keeps the engine's files as they are, so that they can be copied, until it is called with
-    /// `false`. Nothing is dirty at the beginning. Threads that have something to write wait.
+    /// With `true`, writes a checkpoint and then holds off all writes to the engine's files, so that
+    /// another program can copy them. Threads that have to write wait until a call with `false`.
     pub fn hold_writes(&self, hold: bool) -> Result<()> {
         if hold {
             self.checkpoint()?;
