@@ -173,7 +173,7 @@ private:
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);
-  /* The same before a change: HA_ERR_ code, told. */
+  /* connect(), before a change. HA_ERR_ code, told: a cluster refuses the change. */
   int connect_to_write();
   slc_trx *trx() const { return unlikely(m_own_trx != nullptr) ? m_own_trx : m_connection->trx(); }
 

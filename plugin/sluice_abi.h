@@ -1,14 +1,15 @@
 /* The C ABI between the MariaDB shim (plugin/) and the engine (ffi/).
 
-   Words here are the engine's: keys and rows are byte strings, made by the codec in plugin/;
-   nothing below this line knows a collation or a column. Every function may be called from any
-   thread; an object (transaction, cursor, build) is used by one thread at a time unless said
-   otherwise. Every function that can fail returns a `slc_err`; the text of the last error of this
-   thread is had from slc_error_text(). A panic inside the engine is caught at this border: it
-   poisons the engine (SLC_POISONED from then on), never the server.
+   Keys and rows are byte strings here. The codec in plugin/ makes them, and the engine knows no
+   collations and no columns. Keys compare as bytes (invariant I8). Lengths are in bytes.
 
-   Pointers handed out by the engine (rows, keys) stay valid until the next call on the same object.
-   Keys compare as bytes (invariant I8). Lengths are bytes. */
+   Every function may be called from any thread. An object (transaction, cursor, build) is used by
+   one thread at a time, unless its comment says otherwise. A pointer that the engine gives (rows,
+   keys) is valid until the next call with the same object.
+
+   A function that can fail returns a slc_err. slc_error_text() gives the text of this thread's last
+   error. A panic inside the engine is caught here. It poisons the engine, which answers SLC_POISONED
+   from then on. The server goes on. */
 #ifndef SLUICE_ABI_H
 #define SLUICE_ABI_H
 #include "abi/base.h"

@@ -14,29 +14,29 @@ slc_err slc_index_build_begin(slc_engine *, slc_table *, const slc_index_def *, 
 slc_err slc_index_build_add(slc_build *, slc_bytes key, uint32_t user_key_len, int unique_check, slc_bytes value);
 /* sorts and loads; SLC_DUPLICATE for a unique index (slc_duplicate_pk names one row) */
 slc_err slc_index_build_finish(slc_build *, slc_trx *);
-/* frees pages; also after a failed finish */
+/* Gives up the build and frees its pages, also after a failed finish. */
 void    slc_index_build_abort(slc_build *);
 /* after finish, for rows that were changed meanwhile: the entry that a row has now, and the one
    that it had before */
 slc_err slc_index_build_put(slc_build *, slc_bytes key, uint32_t user_key_len, int unique_check, slc_bytes value);
 slc_err slc_index_build_remove(slc_build *, slc_bytes key);
-/* after the last put: SLC_DUPLICATE if two rows have the same unique value */
+/* After the last put. SLC_DUPLICATE: two rows have the same unique value. */
 slc_err slc_index_build_prove(slc_build *);
 
 /* ---- an ALTER TABLE that lets writers go on ---- */
 typedef struct slc_online slc_online;
 /* Notes the keys of all rows that are changed from now on. No other transaction has changes in the
-   table, and none makes any before this returns. base: at SLC_ISO_REPEATABLE_READ, without a
-   snapshot; it gets one, by which the rows are to be read. */
+   table, and none makes any before this call returns. base: a transaction at
+   SLC_ISO_REPEATABLE_READ without a snapshot. It gets one, in which the caller reads the rows. */
 slc_err slc_online_begin(slc_table *, slc_trx *base, slc_online **out);
-/* was, is: the row by the older and by the newer snapshot; ptr NULL = no row, or one that comes at
-   another call. Not 0: the round ends with SLC_ROW_NOT_MADE */
+/* was, is: the row in the older and in the newer snapshot. ptr NULL: the snapshot has no row, or the
+   row comes in another call. A result other than 0 ends the round with SLC_ROW_NOT_MADE. */
 typedef int (*slc_online_cb)(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
 typedef struct { uint64_t keys, changed, again; } slc_online_report;
-/* Gives the rows that differ between the snapshots of both transactions. older: base, or `newer` of
-   the round before. newer: as base, gets its snapshot here. In the last round no other transaction
-   has changes in the table. older_rows_first: all rows by the older snapshot come first, then all by
-   the newer one. */
+/* Gives the rows that differ between the snapshots of two transactions. older: `base`, or `newer` of
+   the round before. newer: as `base`; it gets its snapshot here. In the last round no other
+   transaction has changes in the table. older_rows_first: all rows of the older snapshot come first,
+   and then all rows of the newer one. */
 slc_err slc_online_round(slc_online *, slc_trx *older, slc_trx *newer, int older_rows_first, slc_online_cb each, void *ctx,
                          slc_online_report *out);
 void    slc_online_end(slc_online *);

@@ -6,15 +6,16 @@
 extern "C" {
 #endif
 
-/* Begins a backup, which a thread writes to the named pipe; returns when it has begun. */
+/* Begins a backup, and returns. A thread of the engine writes the backup to the named pipe. */
 slc_err slc_backup_start(slc_engine *, const char *pipe);
-/* ends the backup that is under way, if there is one */
+/* Ends the running backup, if there is one. */
 void    slc_backup_cancel(slc_engine *);
-/* 0 none is under way, 1 data files are read, 2 the log is followed until the point, 3 the end */
+/* 0 = no backup runs, 1 = data files are read, 2 = they have been read, and the log is copied as it
+   grows, 3 = the log has been copied up to the point */
 uint32_t slc_backup_phase(slc_engine *);
-/* The backup has what is committed now; the caller blocks commits. `about` is a line of text that
-   goes into the backup. Nothing happens if none is under way; SLC_UNSUPPORTED, and the backup
-   fails, if data files are still being read. */
+/* Fixes the point of the running backup at the present end of the log. The caller blocks commits.
+   `about` is a line of text that goes into the backup. Without a running backup, the call does
+   nothing. While data files are being read, it returns SLC_UNSUPPORTED, and the backup fails. */
 slc_err slc_backup_fix_point(slc_engine *, slc_bytes about);
 
 #ifdef __cplusplus

@@ -38,9 +38,9 @@ enum {
   SLC_FOREIGN_DEPTH = 24, /* a cascade is too deep */
   SLC_FOREIGN_DEFINITION = 25, /* text says why a foreign key cannot be made */
   SLC_FOREIGN_NAME_TAKEN = 26,
-  SLC_ROW_NOT_MADE = 27,  /* a callback of slc_row_maker failed, and has said why */
+  SLC_ROW_NOT_MADE = 27,  /* a callback of the plugin failed, and has reported why */
   SLC_ONLINE_ALTER_FULL = 28, /* rows change faster than an online ALTER TABLE can follow */
-  SLC_FOREIGN_UNFIT = 29  /* as FOREIGN_DEFINITION: of children of this table */
+  SLC_FOREIGN_UNFIT = 29  /* as FOREIGN_DEFINITION, but the foreign key is one of a child */
 };
 
 typedef struct slc_engine slc_engine;
@@ -53,14 +53,15 @@ typedef struct slc_bulk slc_bulk;
 typedef struct { const uint8_t *ptr; size_t len; } slc_bytes;
 typedef void (*slc_text_cb)(void *ctx, const char *text, size_t len);
 
-/* of this thread; NUL-terminated; returns length */
+/* Writes the text of this thread's last error, NUL-terminated. Returns its length. */
 size_t slc_error_text(char *buf, size_t size);
-/* of this thread: ordinal of the violated index (0 = clustered, else as in slc_table_def.indexes +
-   1); after SLC_FOREIGN_DUPLICATE, of the child */
+/* After SLC_DUPLICATE in this thread: the ordinal of the violated index. 0 = clustered, i + 1 =
+   slc_table_def.indexes[i]. After SLC_FOREIGN_DUPLICATE: of the child's index. */
 uint32_t slc_duplicate_index(void);
-/* of this thread: clustered key of the row that is in the way */
+/* After SLC_DUPLICATE in this thread: the clustered key of the row that has the value. */
 slc_bytes slc_duplicate_pk(void);
-/* of this thread: the child table, and the foreign key's name with its database */
+/* After an error of a foreign key in this thread: the child table, and the foreign key's name with its
+   database. */
 slc_bytes slc_foreign_child(void);
 slc_bytes slc_foreign_name(void);
 

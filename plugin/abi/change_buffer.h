@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* what is buffered for one index; the texts live through the callback */
+/* The buffered changes of one index. Texts are valid until the callback returns. */
 typedef struct {
   slc_bytes table, index;
   slc_bytes buffering;       /* the setting in effect: "none", "inserts", ... */
@@ -17,7 +17,7 @@ typedef struct {
   uint64_t merged;           /* entries, since the engine was opened */
 } slc_index_changes;
 typedef void (*slc_index_changes_cb)(void *ctx, const slc_index_changes *);
-/* every index that can be buffered, by table */
+/* Lists each index whose changes can be buffered, by table. */
 slc_err slc_change_buffer_list(slc_engine *, slc_index_changes_cb cb, void *ctx);
 
 #ifdef __cplusplus

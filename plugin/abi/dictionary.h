@@ -1,4 +1,4 @@
-/* Tables, indexes and files, for INFORMATION_SCHEMA. Texts live through the callback. */
+/* Tables, indexes and files, for INFORMATION_SCHEMA. Texts are valid until the callback returns. */
 #ifndef SLUICE_ABI_DICTIONARY_H
 #define SLUICE_ABI_DICTIONARY_H
 #include "base.h"
@@ -6,7 +6,7 @@
 extern "C" {
 #endif
 
-/* What no statement has asked for since the start is not known yet. */
+/* A value is not known until a statement has opened the table since the start. */
 typedef struct {
   uint32_t id;               /* also of its file */
   slc_bytes name;            /* as in slc_table_create() */
@@ -15,7 +15,7 @@ typedef struct {
   int64_t  rows;             /* -1 = not known yet */
   uint64_t autoinc;          /* the next value; 0 = there is none */
   uint8_t  autoinc_known;    /* 0 = not known yet */
-  uint64_t changes;          /* rows changed since the table was loaded into memory */
+  uint64_t changes;          /* rows changed since the start */
   int64_t  created;          /* seconds since the epoch */
   slc_bytes broken;          /* why it cannot be used; empty = it can */
 } slc_table_info;

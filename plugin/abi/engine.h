@@ -29,21 +29,22 @@ typedef struct {
   size_t (*table_text)(slc_bytes table, char *to, size_t size);
 } slc_config;
 
-/* runs redo recovery; prepared transactions survive */
+/* Opens the engine, and runs the recovery from the redo log. Prepared transactions stay prepared. */
 slc_err slc_engine_open(const slc_config *config, slc_engine **out);
-/* purge, rollback of losers, page cleaner full speed: after DDL recovery */
+/* Starts the background threads: purge, the rollback of unfinished transactions, and so on. Called
+   after the server's recovery of DDL. */
 void    slc_engine_start_background(slc_engine *);
-/* fast: 0 = purge all + flush all, 1 = flush all, 2 = flush redo only */
+/* fast: 0 = purge, merge and write everything, 1 = write all pages, 2 = write the redo log only */
 void    slc_engine_close(slc_engine *, uint32_t fast);
 slc_err slc_engine_flush_log(slc_engine *);
 void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was reported to a user */
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
-/* the position of the newest commit that carried one, into `to`; returns its length, 0 = none */
+/* Writes the position of the newest commit that has one. Returns its length; 0 = none. */
 size_t slc_engine_position(slc_engine *, uint8_t *to, size_t size);
-/* a position that comes with no transaction; durable on return, whatever the flush mode */
+/* Stores a position without a transaction. It is durable on return, whatever the flush mode is. */
 slc_err slc_engine_set_position(slc_engine *, const uint8_t *pos, size_t len);
-/* 1: flushes all, and keeps the files as they are until 0 is said, so that they can be copied.
-   Threads that have something to write wait. Not to be nested. */
+/* hold = 1: writes all pages, and then holds off all writes, so that the files can be copied. Threads
+   that have to write wait until a call with 0. Calls do not nest. */
 slc_err slc_engine_hold_writes(slc_engine *, int hold);
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);

@@ -17,7 +17,7 @@ typedef struct {
   uint8_t on_delete, on_update; /* SLC_FOREIGN_* */
 } slc_foreign_def;
 
-/* a foreign key; the texts live through the callback */
+/* A foreign key. Texts are valid until the callback returns. */
 typedef struct {
   slc_bytes name, child, parent;
   uint32_t column_count;
@@ -38,18 +38,17 @@ slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_fo
 /* 0 = the table has no foreign key, 1 = it is a child, 2 = it is a parent, 3 = both */
 uint32_t slc_table_foreign(slc_table *);
 
-/* ---- foreign keys: rows that a cascade makes ---- */
 typedef struct slc_row_sink slc_row_sink;
-/* the row and its entries, once; the bytes are copied */
+/* Takes the row and its entries. Called once for each sink. The bytes are copied. */
 void slc_row_sink_put(slc_row_sink *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t count);
 /* Called inside slc_row_update, _move and _delete, by the transaction's thread, without latches.
    Tables are named as in slc_table_create(). 0 = done; else the call ends with SLC_ROW_NOT_MADE. */
 typedef struct {
   void *ctx;
-  /* gives the row of the table with its entries */
+  /* Puts the row with its entries into the sink. */
   int (*entries)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
-  /* gives the row as it is, and as it becomes when the columns of the table's foreign key with that
-     place in its definition follow the parent row; `parent` empty: when they become NULL */
+  /* Puts the row as it is into `before`, and as it becomes into `after`. The columns of the table's
+     foreign key number `foreign` get the parent row's values. `parent` empty: they become NULL. */
   int (*changed)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
                  slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
 } slc_row_maker;

@@ -6,8 +6,7 @@
 extern "C" {
 #endif
 
-/* Transactions, locks and waits as people see them. The texts live through the callback; times are
-   microseconds, -1 = unknown or none. */
+/* Texts are valid until the callback returns. Times are in microseconds; -1 = unknown or none. */
 typedef struct {
   uint64_t number;           /* its id; 2^48 + connection as long as it has none */
   uint64_t connection;       /* 0 = it has none (any more) */

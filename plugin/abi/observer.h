@@ -6,8 +6,8 @@
 extern "C" {
 #endif
 
-/* A callback that gets `run` and `arg` calls run(arg) exactly once before it returns. Any thread
-   may call. A NULL member: not observed. */
+/* A callback with the parameters `run` and `arg` calls run(arg) exactly once before it returns. Any
+   thread may call it. A NULL member: nothing is reported. */
 typedef void (*slc_run)(void *arg);
 typedef int (*slc_open_run)(void *arg);   /* the descriptor; -1 = the file was not opened */
 enum { SLC_FILE_READ = 0, SLC_FILE_WRITE = 1, SLC_FILE_SYNC = 2, SLC_FILE_CHANGE_SIZE = 3 };
@@ -18,7 +18,7 @@ typedef struct {
   /* the thread has to wait for a mutex of that rank (slc_mutex_list) */
   void (*mutex_wait)(uint32_t rank, slc_run run, void *arg);
   void (*file_open)(const char *path, int creates, slc_open_run open, void *arg);
-  /* one call, or a batch; each file stands in one part */
+  /* one call, or a batch; each file has one part */
   void (*file_call)(uint32_t call, const slc_file_part *parts, uint32_t count, slc_run run, void *arg);
   void (*file_close)(int fd);
   void (*file_removed)(const char *path);
@@ -27,7 +27,7 @@ typedef struct {
   void (*progress)(uint32_t stage, uint64_t done, uint64_t total);
   void (*memory)(uint32_t what, int64_t bytes);             /* below 0: given back */
 } slc_observer;
-/* for the life of the process, before the first open; the first one stays */
+/* Sets the observer of the process, before the first slc_engine_open(). Later calls do nothing. */
 void    slc_observe(const slc_observer *);
 
 #ifdef __cplusplus

@@ -6,16 +6,16 @@
 extern "C" {
 #endif
 
-/* Another size of the buffer pool. Returns when the pool has it; after an error it has its old
-   size. is_killed is asked now and then: not 0 = give up (SLC_INTERRUPTED). */
+/* Changes the size of the buffer pool, and returns then. After an error the pool has its old size.
+   is_killed is called now and then; not 0 = give up (SLC_INTERRUPTED). */
 typedef uint8_t (*slc_killed_cb)(void *ctx);
 slc_err slc_pool_resize(slc_engine *, uint64_t bytes, slc_killed_cb is_killed, void *ctx);
-/* The list of the pool's pages, a file in the engine's directory. at_close: not if a load of it has
-   not ended. A load is done by a worker; if_there: nothing is done if there is no such file. */
+/* The list of the pool's pages, a file in the engine's directory. at_close: the list stays as it is if
+   a load of it has not ended. A worker does the load. if_there: a missing file is no error. */
 slc_err slc_page_list_dump(slc_engine *, const char *file, uint32_t percent, uint8_t at_close);
 slc_err slc_page_list_load(slc_engine *, const char *file, uint8_t if_there);
 void    slc_page_list_abort(slc_engine *);
-/* what goes on, or was done last: 0 = a resize, 1 = a dump of the list, 2 = a load of it */
+/* A text about the present or the latest: 0 = resize, 1 = dump of the list, 2 = load of it. */
 void    slc_pool_status_text(slc_engine *, uint32_t which, slc_text_cb cb, void *ctx);
 typedef struct {
   uint64_t pages, free, resident, cold, dirty, in_flight;              /* now */

@@ -6,19 +6,18 @@
 extern "C" {
 #endif
 
-/* status counters: fixed count and order for the life of the process; usable before open (engine
-   NULL -> values 0) */
+/* The status counters. Their number and order stay the same while the process lives. Before the open,
+   with the engine NULL, all values are 0. */
 uint32_t slc_counter_count(void);
 /* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
 const char *slc_counter_name(uint32_t i);
-/* all of one moment, as far as they belong together; room for slc_counter_count() */
+/* Writes slc_counter_count() values. Counters that belong together are of one moment. */
 void slc_counter_values(slc_engine *, uint64_t *out);
-/* body of SHOW ENGINE SLUICE STATUS; foreign_error: the body of that section, empty = none. The
-   averages per second are those since the last call */
+/* Gives the text of SHOW ENGINE SLUICE STATUS. foreign_error: the text of the section LATEST FOREIGN
+   KEY ERROR, empty = no such section. Averages per second are those since the last call. */
 void slc_engine_status_text(slc_engine *, slc_bytes foreign_error, slc_text_cb cb, void *ctx);
 
-/* ---- counters, mutexes, tables, indexes and files, for INFORMATION_SCHEMA and SHOW ENGINE. Texts
-   live through the callback. ---- */
+/* Texts are valid until the callback returns. */
 enum { SLC_METRIC_TOTAL = 0, SLC_METRIC_GAUGE = 1, SLC_METRIC_MAXIMUM = 2 };
 typedef struct {
   slc_bytes name, subsystem, comment;
@@ -30,7 +29,7 @@ typedef struct {
 typedef void (*slc_metric_cb)(void *ctx, const slc_metric *);
 slc_err slc_metric_list(slc_engine *, slc_metric_cb cb, void *ctx);
 
-/* a family of mutexes: those of one rank */
+/* All mutexes of one rank. */
 typedef struct {
   slc_bytes name;
   uint32_t rank;

@@ -32,8 +32,8 @@ typedef struct {
   /* writes the statement that the connection runs, returns the bytes written. Called by its own
      thread. may be NULL */
   size_t (*statement)(void *ctx, char *to, size_t size);
-  /* so much of a sort, or of a round of an ALTER TABLE, is done. Called by its own thread. may be
-     NULL */
+  /* Reports the progress of a sort, or of a round of an ALTER TABLE. Called by the connection's own
+     thread. May be NULL. */
   void (*progress)(void *ctx, uint64_t done, uint64_t all);
 } slc_waiter;
 /* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of
@@ -80,12 +80,13 @@ void     slc_trx_commit_ordered(slc_trx *);
 slc_err  slc_trx_commit(slc_trx *, int durable);
 slc_err  slc_trx_rollback(slc_trx *);
 void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
-/* its place in the order that a cluster has decided, which it keeps to its end: it passes the
-   requests of those that have none, or a later one, and is no deadlock's victim. 0 = none */
+/* Sets the transaction's place in the order that a cluster has decided; 0 = none. Its lock requests
+   pass waiting requests of transactions without a place, or with a later one. It is no victim of a
+   deadlock with such a transaction. The place holds until the transaction ends. */
 void     slc_trx_set_place(slc_trx *, uint64_t place);
-/* an id, and a commit record, also if it changes nothing that needs one */
+/* Gives the transaction an id, so that its end is in the log even if it changes no row. */
 slc_err  slc_trx_begin_writing(slc_trx *);
-/* persist a wsrep/binlog position with the next commit of this transaction (opaque <= 140 bytes) */
+/* Stores a position of a cluster or a binary log with the transaction's commit; at most 140 bytes. */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 
 #ifdef __cplusplus
