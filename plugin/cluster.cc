@@ -1,8 +1,8 @@
 /* Galera: aborts, positions, and the refusals of what a cluster cannot do; see cluster.h.
 
    Order of mutexes in an abort: the holder's LOCK_thd_kill, its LOCK_thd_data, and under them what
-   the server takes to wake it: the mutex of its wait (Connection::m_mutex). The engine calls with no
-   latch and no mutex held (I5), and keeps the holder's connection from ending. */
+   the server takes to wake it: the mutex of its wait (Connection::m_mutex). The engine calls with
+   no latch and no mutex held (I5), and keeps the holder's connection from ending. */
 #include "cluster.h"
 #include "connection.h"
 #include "engine.h"
@@ -40,8 +40,9 @@ bool is_local_to_cluster(THD *thd) { return WSREP(thd) && wsrep_thd_is_local(thd
 
 namespace {
 
-/* Both transactions have a place in the cluster's order. The later one holds a lock that the earlier
-   one needs. Their certification keys should have kept the nodes from applying both at once. */
+/* Both transactions have a place in the cluster's order. The later one holds a lock that the
+   earlier one needs. Their certification keys should have kept the nodes from applying both at
+   once. */
 void note_wrong_order(THD *waiting, THD *holding)
 {
   sql_print_warning(SLUICE_ENGINE_NAME ": Galera: write set %lld waits for a row lock of write set %lld, which comes later: \"%.200s\" and \"%.200s\"",

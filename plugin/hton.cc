@@ -266,8 +266,8 @@ std::string binary_log_position()
   return std::string(name ? name + 1 : info.log_file_name) + " " + std::to_string(static_cast<ulonglong>(info.pos));
 }
 
-/* BACKUP STAGE END, or the end of its connection. The locks of the stage are still held. If they block
-   commits, the running backup gets its point here. */
+/* BACKUP STAGE END, or the end of its connection. The locks of the stage are still held. If they
+   block commits, the running backup gets its point here. */
 void end_backup()
 {
   THD *thd= current_thd;

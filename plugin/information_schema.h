@@ -1,4 +1,5 @@
-/* The engine's tables of INFORMATION_SCHEMA, as hton.cc declares them, and what fills their rows. */
+/* The engine's tables of INFORMATION_SCHEMA, as hton.cc declares them, and what fills their
+   rows. */
 #ifndef SLUICE_INFORMATION_SCHEMA_H
 #define SLUICE_INFORMATION_SCHEMA_H
 #include "compat.h"

@@ -11,7 +11,8 @@ namespace sluice {
 
 namespace {
 
-/* A round of so few rows takes some milliseconds, which is short enough under the exclusive lock. */
+/* A round of so few rows takes some milliseconds, which is short enough under the exclusive
+   lock. */
 constexpr uint64_t KEYS_OF_LAST_ROUND= 200;
 
 struct Follow

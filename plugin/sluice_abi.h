@@ -8,8 +8,8 @@
    keys) is valid until the next call with the same object.
 
    A function that can fail returns a slc_err. slc_error_text() gives the text of this thread's last
-   error. A panic inside the engine is caught here. It poisons the engine, which answers SLC_POISONED
-   from then on. The server goes on. */
+   error. A panic inside the engine is caught here. It poisons the engine, which answers
+   SLC_POISONED from then on. The server goes on. */
 #ifndef SLUICE_ABI_H
 #define SLUICE_ABI_H
 #include "abi/base.h"

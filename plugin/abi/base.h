@@ -60,8 +60,8 @@ size_t slc_error_text(char *buf, size_t size);
 uint32_t slc_duplicate_index(void);
 /* After SLC_DUPLICATE in this thread: the clustered key of the row that has the value. */
 slc_bytes slc_duplicate_pk(void);
-/* After an error of a foreign key in this thread: the child table, and the foreign key's name with its
-   database. */
+/* After an error of a foreign key in this thread: the child table, and the foreign key's name with
+   its database. */
 slc_bytes slc_foreign_child(void);
 slc_bytes slc_foreign_name(void);
 

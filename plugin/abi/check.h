@@ -13,8 +13,8 @@ extern "C" {
 enum { SLC_CHECK_QUICK = 0, SLC_CHECK_MEDIUM = 1, SLC_CHECK_EXTENDED = 2 };
 typedef struct slc_check_sink slc_check_sink;
 enum { SLC_ORPHANS_NO_ROW = 0, SLC_ORPHANS_NO_TABLE = 1, SLC_ORPHANS_NOT_COMPARED = 2 };
-/* The rows of one foreign key whose parent row is missing. NO_TABLE: the parent's table is missing, or
-   has no fitting index. NOT_COMPARED: definitions changed again and again during the check. */
+/* The rows of one foreign key whose parent row is missing. NO_TABLE: the parent's table is missing,
+   or has no fitting index. NOT_COMPARED: definitions changed again and again during the check. */
 typedef struct {
   uint32_t foreign;          /* its place in the definition */
   uint32_t kind;             /* SLC_ORPHANS_* */
@@ -35,8 +35,8 @@ typedef struct {
   /* Called by an extended check. Such rows are no findings. */
   void (*orphans)(void *ctx, const slc_orphans *);
 } slc_check;
-/* Checks the table, and gives each finding as a line. SLC_CORRUPT: there were findings. The waiter of
-   the transaction tells of a KILL (SLC_INTERRUPTED). The transaction's view is not used. */
+/* Checks the table, and gives each finding as a line. SLC_CORRUPT: there were findings. The waiter
+   of the transaction tells of a KILL (SLC_INTERRUPTED). The transaction's view is not used. */
 slc_err slc_table_check(slc_trx *, slc_table *, const slc_check *);
 /* index: ordinal as in slc_table_def.indexes; key = index key + clustered key */
 void slc_check_entry(slc_check_sink *, uint32_t index, slc_bytes key, slc_bytes value);

@@ -29,7 +29,8 @@ typedef struct {
   size_t (*table_text)(slc_bytes table, char *to, size_t size);
 } slc_config;
 
-/* Opens the engine, and runs the recovery from the redo log. Prepared transactions stay prepared. */
+/* Opens the engine, and runs the recovery from the redo log. Prepared transactions stay
+   prepared. */
 slc_err slc_engine_open(const slc_config *config, slc_engine **out);
 /* Starts the background threads: purge, the rollback of unfinished transactions, and so on. Called
    after the server's recovery of DDL. */
@@ -43,8 +44,8 @@ slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, mo
 size_t slc_engine_position(slc_engine *, uint8_t *to, size_t size);
 /* Stores a position without a transaction. It is durable on return, whatever the flush mode is. */
 slc_err slc_engine_set_position(slc_engine *, const uint8_t *pos, size_t len);
-/* hold = 1: writes all pages, and then holds off all writes, so that the files can be copied. Threads
-   that have to write wait until a call with 0. Calls do not nest. */
+/* hold = 1: writes all pages, and then holds off all writes, so that the files can be copied.
+   Threads that have to write wait until a call with 0. Calls do not nest. */
 slc_err slc_engine_hold_writes(slc_engine *, int hold);
 uint64_t slc_engine_lsn(slc_engine *);
 uint64_t slc_engine_durable_lsn(slc_engine *);

@@ -10,8 +10,8 @@ extern "C" {
    is_killed is called now and then; not 0 = give up (SLC_INTERRUPTED). */
 typedef uint8_t (*slc_killed_cb)(void *ctx);
 slc_err slc_pool_resize(slc_engine *, uint64_t bytes, slc_killed_cb is_killed, void *ctx);
-/* The list of the pool's pages, a file in the engine's directory. at_close: the list stays as it is if
-   a load of it has not ended. A worker does the load. if_there: a missing file is no error. */
+/* The list of the pool's pages, a file in the engine's directory. at_close: the list stays as it is
+   if a load of it has not ended. A worker does the load. if_there: a missing file is no error. */
 slc_err slc_page_list_dump(slc_engine *, const char *file, uint32_t percent, uint8_t at_close);
 slc_err slc_page_list_load(slc_engine *, const char *file, uint8_t if_there);
 void    slc_page_list_abort(slc_engine *);

@@ -6,15 +6,15 @@
 extern "C" {
 #endif
 
-/* The status counters. Their number and order stay the same while the process lives. Before the open,
-   with the engine NULL, all values are 0. */
+/* The status counters. Their number and order stay the same while the process lives. Before the
+   open, with the engine NULL, all values are 0. */
 uint32_t slc_counter_count(void);
 /* e.g. "buffer_pool_reads": shown as Sluice_buffer_pool_reads */
 const char *slc_counter_name(uint32_t i);
 /* Writes slc_counter_count() values. Counters that belong together are of one moment. */
 void slc_counter_values(slc_engine *, uint64_t *out);
-/* Gives the text of SHOW ENGINE SLUICE STATUS. foreign_error: the text of the section LATEST FOREIGN
-   KEY ERROR, empty = no such section. Averages per second are those since the last call. */
+/* Gives the text of SHOW ENGINE SLUICE STATUS. foreign_error: the text of the section LATEST
+   FOREIGN KEY ERROR, empty = no such section. Averages per second are those since the last call. */
 void slc_engine_status_text(slc_engine *, slc_bytes foreign_error, slc_text_cb cb, void *ctx);
 
 /* Texts are valid until the callback returns. */

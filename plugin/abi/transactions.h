@@ -86,7 +86,8 @@ void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
 void     slc_trx_set_place(slc_trx *, uint64_t place);
 /* Gives the transaction an id, so that its end is in the log even if it changes no row. */
 slc_err  slc_trx_begin_writing(slc_trx *);
-/* Stores a position of a cluster or a binary log with the transaction's commit; at most 140 bytes. */
+/* Stores a position of a cluster or a binary log with the transaction's commit; at most 140
+   bytes. */
 void     slc_trx_set_position(slc_trx *, const uint8_t *pos, size_t len);
 
 #ifdef __cplusplus

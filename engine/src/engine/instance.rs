@@ -204,8 +204,9 @@ impl Engine {
         self.redo().flush(self.redo().lsn(), FlushMode::Sync)
     }
 
-    /// With `true`, writes a checkpoint and then holds off all writes to the engine's files, so that
-    /// another program can copy them. Threads that have to write wait until a call with `false`.
+    /// With `true`, writes a checkpoint and then holds off all writes to the engine's files, so
+    /// that another program can copy them. Threads that have to write wait until a call with
+    /// `false`.
     pub fn hold_writes(&self, hold: bool) -> Result<()> {
         if hold {
             self.checkpoint()?;

@@ -98,8 +98,8 @@ impl PageLists {
     fn set_load_status(&self, status: String) {
         self.state.lock().load_status = status;
     }
-    /// Loads the list. Between steps it calls `pause` with the milliseconds to wait. `pause` returns
-    /// false to end the load.
+    /// Loads the list. Between steps it calls `pause` with the milliseconds to wait. `pause`
+    /// returns false to end the load.
     pub fn load(&self, store: &Store, log: &LogSink, name: &str, pause: &dyn Fn(u64) -> bool) -> Result<()> {
         let pool = &store.pool;
         let mut load = match PageListLoad::begin(pool, name) {

@@ -84,8 +84,8 @@ impl Engine {
         }
         ended
     }
-    /// Stores a replication position without a change of rows. It is durable on return, whatever the
-    /// flush mode is, and so is every commit before it.
+    /// Stores a replication position without a change of rows. It is durable on return, whatever
+    /// the flush mode is, and so is every commit before it.
     pub fn set_position(&self, position: &[u8]) -> Result<()> {
         let lsn = self.store.trx_sys.set_position(position)?;
         if planted(Mutant::PositionNotFlushed) {

@@ -155,8 +155,8 @@ impl Pool {
     pub fn geometry(&self) -> PoolGeometry {
         self.store().frames.geometry()
     }
-    /// Changes the pool's size to about `bytes`. A shrink calls `watch` now and then, and ends with its
-    /// error. After an error the pool has its old size. The caller holds no latch.
+    /// Changes the pool's size to about `bytes`. A shrink calls `watch` now and then, and ends with
+    /// its error. After an error the pool has its old size. The caller holds no latch.
     pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
         self.resize.run(self.writer(), bytes, watch)?;
         self.observers.notify(&self.geometry());

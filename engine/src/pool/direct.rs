@@ -108,8 +108,8 @@ impl Direct {
         writer.counters.bulk_pages_written.add(count as u64);
         Ok(())
     }
-    /// Logs images of the pages. A backup may have read these pages before, so it needs them in its log
-    /// (B4). A recovery applies the images, too, and then the later changes.
+    /// Logs images of the pages. A backup may have read these pages before, so it needs them in its
+    /// log (B4). A recovery applies the images, too, and then the later changes.
     fn log_images(&self, first: PageNo, pages: &[u8]) -> Result<()> {
         let redo = self.pool.redo();
         for (no, page) in (first..).zip(pages.chunks_exact(PAGE_SIZE)) {

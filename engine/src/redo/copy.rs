@@ -2,8 +2,8 @@
 //! from such a copy.
 //!
 //! ```text
-//! begin_copy   Takes, under `RedoControl`, the checkpoint and the epochs since, and begins the hold.
-//!              Checkpoints go on, but recycle no segment that is not copied yet (B1).
+//! begin_copy   Takes, under `RedoControl`, the checkpoint and the epochs since, and begins the
+//!              hold. Checkpoints go on, but recycle no segment that is not copied yet (B1).
 //! copy_some    Reads full, durable blocks from the segments. Such blocks never change again. Each
 //!              checksum is checked, because another block of the same page may be written just
 //!              then.

@@ -149,8 +149,8 @@ impl TrxSys {
         self.visibility.position().1
     }
 
-    /// Stores a position without a change of rows, by a transaction of its own. The caller flushes the
-    /// log up to the LSN returned.
+    /// Stores a position without a change of rows, by a transaction of its own. The caller flushes
+    /// the log up to the LSN returned.
     pub fn set_position(&self, position: &[u8]) -> Result<Lsn> {
         let mut trx = self.new_trx(Arc::new(NoConnection), 0);
         self.start(&mut trx, Isolation::ReadCommitted, 0);

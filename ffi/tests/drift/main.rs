@@ -1,12 +1,11 @@
-//! The headers (`plugin/sluice_abi.h` and `plugin/abi/`) and the library have the same ABI. Functions are compared by
-//! the types of their parameters and results, structs by the names, types and order of their
-//! fields, constants by value.
+//! The headers (`plugin/sluice_abi.h` and `plugin/abi/`) and the library have the same ABI.
+//! Functions are compared by the types of their parameters and results, structs by the names, types
+//! and order of their fields, constants by value.
 //!
 //! `header.rs` and `library.rs` read one side each. Both write types in Rust's notation, without
 //! names of parameters and with the names of function types and of `slc_err` resolved.
 //!
-//! # Safety
-//! No code here is unsafe; the word is in texts that the tests read.
+//! # Safety No code here is unsafe; the word is in texts that the tests read.
 mod header;
 mod library;
 mod tokens;

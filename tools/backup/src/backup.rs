@@ -44,8 +44,8 @@ impl Shared {
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// The server's user must be able to open the pipe for writing. So all users can write to it, and
-    /// none but this one can read it.
+    /// The server's user must be able to open the pipe for writing. So all users can write to it,
+    /// and none but this one can read it.
     fn create() -> Result<Scratch> {
         let name = format!("sluice-backup-{}-{:x}", std::process::id(), random()?);
         let folder = std::env::temp_dir().join(name);
@@ -85,8 +85,8 @@ fn random() -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// Opens the reading end. Reads do not wait until [`make_blocking`], after the server has opened the
-/// writing end.
+/// Opens the reading end. Reads do not wait until [`make_blocking`], after the server has opened
+/// the writing end.
 fn open_pipe(path: &Path) -> Result<File> {
     let opened = std::fs::OpenOptions::new()
         .read(true)

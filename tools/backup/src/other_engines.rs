@@ -1,4 +1,5 @@
-//! The other engines: `mariadb-backup` copies everything but Sluice, and prepares it after a restore.
+//! The other engines: `mariadb-backup` copies everything but Sluice, and prepares it after a
+//! restore.
 use crate::backup::Shared;
 use crate::stream::REST;
 use crate::{BackupArguments, RestoreArguments, Result};

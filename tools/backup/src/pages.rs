@@ -1,5 +1,5 @@
-//! The list of pages (`--save-pages`): LSN and checksum of each page in a backup. A later incremental
-//! backup leaves out the pages that have not changed.
+//! The list of pages (`--save-pages`): LSN and checksum of each page in a backup. A later
+//! incremental backup leaves out the pages that have not changed.
 //!
 //! A page is the same if its LSN and its checksum are. LSNs alone are not enough. Pages of loads
 //! have the LSN of the moment when they were given to the load. A base may have another history.

@@ -2,7 +2,8 @@
 //!
 //! The invariants B1 to B9, and why a copy recovers: `docs/decisions/2026-11-28-hot-backup.md`.
 //! Order, top to bottom: `restore` (from a stream to files), then `source` (from a running engine
-//! to a stream). Below them: `control` (what the engine knows of its backup), `format` (the stream).
+//! to a stream). Below them: `control` (what the engine knows of its backup), `format` (the
+//! stream).
 pub mod control;
 pub mod format;
 pub mod restore;

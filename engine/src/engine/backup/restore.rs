@@ -1,7 +1,7 @@
 //! [`Restore`]: makes files from the stream of a backup. An engine opens them as after a crash.
 //!
-//! The caller gives the frames in their order. Data files were read while they changed. So after the
-//! last frame [`Restore::finish`] changes them by the records of the copied log (B5):
+//! The caller gives the frames in their order. Data files were read while they changed. So after
+//! the last frame [`Restore::finish`] changes them by the records of the copied log (B5):
 //!
 //! | record after S | what is done |
 //! |---|---|
@@ -92,8 +92,8 @@ impl Restore {
         self.files.clear();
         self.restored.broken.clear();
     }
-    /// Fills pages with zeros: an increment names pages that the layer before has and that are zeros
-    /// now.
+    /// Fills pages with zeros: an increment names pages that the layer before has and that are
+    /// zeros now.
     pub fn blank(&mut self, file: FileId, first: PageNo, count: u32) -> Result<()> {
         self.sync_open()?;
         blank(&*self.disk, PageId::new(file, first), count)

@@ -6,13 +6,13 @@
 //! |---|---|
 //! | [`Backup::start`] | holds the log, has loads logged, lists the files |
 //! | [`Backup::step`] | copies a bounded piece (I7) |
-//! | [`BackupControl::fix_point`] | while commits are blocked: fixes the LSN at which the backup ends |
+//! | [`BackupControl::fix_point`] | while commits are blocked: fixes the end of the backup |
 //! | drop | ends the backup, complete or not |
 //!
 //! Before the point is fixed, steps read the data files, and then copy the log as it grows. Later
-//! steps copy the log up to the point, and write END. Each step copies log before pages, so that the
-//! engine need not keep much of the log.
-//! Takes no latch but in `copy_pages`, and `RedoControl`. Called by: `ffi`, users of the crate.
+//! steps copy the log up to the point, and write END. Each step copies log before pages, so that
+//! the engine need not keep much of the log. Takes no latch but in `copy_pages`, and `RedoControl`.
+//! Called by: `ffi`, users of the crate.
 use super::control::{BackupControl, Phase};
 use super::format::{FrameWriter, BEGIN, BROKEN, COPIED, END, FAILED, FILE, LOG, PAGES};
 use crate::base::{Counters, Error, FileId, Lsn, PageNo, Result};
@@ -99,8 +99,8 @@ impl Backup {
         head.extend(bytes.to_le_bytes());
         self.out.put(BEGIN, &head, &self.log.start.encode())
     }
-    /// Copies a bounded piece. [`Phase::End`]: the backup is complete, and flushed to the writer. In
-    /// [`Phase::Log`] there may be nothing to copy for a while.
+    /// Copies a bounded piece. [`Phase::End`]: the backup is complete, and flushed to the writer.
+    /// In [`Phase::Log`] there may be nothing to copy for a while.
     pub fn step(&mut self) -> Result<Phase> {
         let stepped = self.try_step();
         if let Err(why) = &stepped {

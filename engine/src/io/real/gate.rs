@@ -1,9 +1,9 @@
 //! [`Gate`]: every change of the real disk passes it. It is closed while another program copies the
 //! files.
 //!
-//! A pass of the open gate costs two atomic additions. At the closed gate a change waits, even if its
-//! thread holds latches. Threads that need one of these latches wait, too.
-//! Called by: `disk` and `file` here.
+//! A pass of the open gate costs two atomic additions. At the closed gate a change waits, even if
+//! its thread holds latches. Threads that need one of these latches wait, too. Called by: `disk`
+//! and `file` here.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 

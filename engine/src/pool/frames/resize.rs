@@ -1,9 +1,9 @@
 //! Adds and withdraws frames: W1 to W3 of `docs/decisions/2026-11-28-buffer-pool-resize.md`.
 //!
-//! One thread at a time resizes (`pool::Pool::resize`); it holds no latch.
-//! Latches: those of free and of withdrawn frames, which only threads with outdated guesses hold. All
-//! other frames are try-latched. Locks: the free list's, the page table's.
-//! Called by: `store` (the first frames), `write::shrink`, the pool.
+//! One thread at a time resizes (`pool::Pool::resize`); it holds no latch. Latches: those of free
+//! and of withdrawn frames, which only threads with outdated guesses hold. All other frames are
+//! try-latched. Locks: the free list's, the page table's. Called by: `store` (the first frames),
+//! `write::shrink`, the pool.
 use super::frame::{PageWrite, KEY_FREE, KEY_NONE, KEY_WITHDRAWN};
 use super::store::FrameStore;
 use crate::base::{sync_point, Result, SyncPoint};
@@ -53,8 +53,8 @@ impl FrameStore {
             .extend((from as u32..count as u32).rev().filter(free).collect());
         self.clock.notify();
     }
-    /// From now on no thread takes a frame from `count` on. Threads that have taken one may still fill
-    /// it.
+    /// From now on no thread takes a frame from `count` on. Threads that have taken one may still
+    /// fill it.
     pub fn begin_withdrawal(&self, count: usize) {
         self.frames.set_len(count);
         for index in self.clock.set_limit(count) {

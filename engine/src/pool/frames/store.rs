@@ -229,8 +229,8 @@ impl FrameStore {
             }
         }
     }
-    /// The resident pages of logged files, each with its references. Taken without latches, so it is a
-    /// guess.
+    /// The resident pages of logged files, each with its references. Taken without latches, so it
+    /// is a guess.
     pub fn list_pages(&self) -> Vec<(PageId, u8)> {
         let headers = (0..self.frames.mapped() as u32).map(|index| self.frames.header(index));
         let with_page = headers.filter(|frame| frame.key() < KEY_WITHDRAWN && frame.is_logged());

@@ -1,8 +1,8 @@
 //! Reading the pages of a page list, in the order of their places, a batch at a time.
 //!
-//! A load takes only free frames, so it evicts nothing. It skips pages that do not exist any more or
-//! cannot be read: a thread that needs such a page gets the error. While a bulk load of rows writes a
-//! file past the pool, that file's pages are skipped (`write::loads`).
+//! A load takes only free frames, so it evicts nothing. It skips pages that do not exist any more
+//! or cannot be read: a thread that needs such a page gets the error. While a bulk load of rows
+//! writes a file past the pool, that file's pages are skipped (`write::loads`).
 //!
 //! Holds no latch between steps. Called by: the engine's worker for page lists.
 use super::format::{decode, Run};

@@ -52,8 +52,8 @@ impl Loads {
         }
         self.ended.notify_all();
     }
-    /// Has loads log the pages that they write, or not. On return no write is under way that followed
-    /// the old rule.
+    /// Has loads log the pages that they write, or not. On return no write is under way that
+    /// followed the old rule.
     pub fn set_logged(&self, logged: bool) {
         *self.logged.write() = logged;
     }

@@ -1,5 +1,5 @@
-//! Changes the number of frames. A pool grows in one step. It shrinks in rounds over the frames that
-//! are to be withdrawn.
+//! Changes the number of frames. A pool grows in one step. It shrinks in rounds over the frames
+//! that are to be withdrawn.
 //!
 //! The invariants W1 to W7 are in `docs/decisions/2026-11-28-buffer-pool-resize.md`. Each round
 //! empties the frames that can be emptied now. Their pages move to other frames, or are evicted.
@@ -12,8 +12,8 @@ use crate::pool::frames::frame::{key_id, KEY_NONE};
 use crate::pool::frames::resize::Withdrawal;
 use crate::pool::page::PAGE_SIZE;
 
-/// A shrink gives up after so long without progress. The number of waits has a bound, too, because a
-/// simulated clock stands still.
+/// A shrink gives up after so long without progress. The number of waits has a bound, too, because
+/// a simulated clock stands still.
 const GIVES_UP_US: u64 = 10_000_000;
 const WAITS_MAX: usize = if cfg!(test) { 100 } else { 5000 };
 /// Frames between two calls of the watch.

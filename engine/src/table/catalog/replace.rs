@@ -1,9 +1,9 @@
-//! Replaces the contents of tables by those of other tables: the last step of an ALTER TABLE that has
-//! rebuilt a table, or its partitions, while writers went on.
+//! Replaces the contents of tables by those of other tables: the last step of an ALTER TABLE that
+//! has rebuilt a table, or its partitions, while writers went on.
 //!
-//! One Mtr decides for all of them. Before it is durable, a rebuilt table has a name of its own. The
-//! user of the engine drops such a table after a crash. After it, the old contents are gone, as after
-//! DROP TABLE.
+//! One Mtr decides for all of them. Before it is durable, a rebuilt table has a name of its own.
+//! The user of the engine drops such a table after a crash. After it, the old contents are gone, as
+//! after DROP TABLE.
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
@@ -32,9 +32,9 @@ struct Pair<'a> {
 }
 
 impl Tables {
-    /// Gives each table the trees, rows, definition and foreign keys of its rebuilt table, whose name
-    /// is gone then. No other user has any of these tables in use. `unchecked`: foreign keys may lack
-    /// a parent, and children may not fit.
+    /// Gives each table the trees, rows, definition and foreign keys of its rebuilt table, whose
+    /// name is gone then. No other user has any of these tables in use. `unchecked`: foreign keys
+    /// may lack a parent, and children may not fit.
     pub fn replace_tables(&self, replacements: &[Replacement<'_>], unchecked: bool) -> Result<()> {
         let _ddl = self.start_ddl()?;
         let Some(first) = replacements.first() else {
@@ -97,9 +97,9 @@ impl Tables {
         })
     }
 
-    /// The AUTO_INCREMENT counter goes into the header of the rebuilt table's file: no row of it has
-    /// raised a counter. It is durable before the deciding Mtr, since the next statement may come
-    /// after a restart.
+    /// The AUTO_INCREMENT counter goes into the header of the rebuilt table's file: no row of it
+    /// has raised a counter. It is durable before the deciding Mtr, since the next statement may
+    /// come after a restart.
     fn keep_counter(&self, pair: &Pair<'_>) -> Result<()> {
         let next = pair.table.autoinc();
         match next > pair.with.autoinc() {

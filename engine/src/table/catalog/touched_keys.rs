@@ -3,9 +3,9 @@
 //! **L2** A row change adds its key after the mini-transaction that makes the change, and before
 //! its transaction ends. Why that suffices: `docs/decisions/2026-11-28-online-alter.md`.
 //!
-//! Keys are kept in 16 parts, each with a mutex. The hash of a key chooses its part. A full part drops
-//! repeated keys. If it stays full, it takes no more keys and sets a flag: the ALTER TABLE fails, and
-//! writers go on.
+//! Keys are kept in 16 parts, each with a mutex. The hash of a key chooses its part. A full part
+//! drops repeated keys. If it stays full, it takes no more keys and sets a flag: the ALTER TABLE
+//! fails, and writers go on.
 //!
 //! Locks: the mutex of one part. Called by row changes, and by `bulk/online.rs`.
 use crate::base::sync::{Rank, RankedMutex};

@@ -1,7 +1,7 @@
 //! CHECK TABLE ... EXTENDED: finds rows whose parent row is missing.
 //!
-//! Such a row is no damage, because `foreign_key_checks = 0` lets users make it. So it has a report of
-//! its own (`Checker::orphans`), and the table counts as sound.
+//! Such a row is no damage, because `foreign_key_checks = 0` lets users make it. So it has a report
+//! of its own (`Checker::orphans`), and the table counts as sound.
 //!
 //! A row and its parent are read under one view. The child's maker held a lock on the parent when
 //! it committed (K1). So a view that sees the child sees the parent, whatever writers do meanwhile.
