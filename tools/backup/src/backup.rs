@@ -69,7 +69,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // A folder that stays behind does no harm.
+        // A folder that stays does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
