@@ -1,5 +1,5 @@
-//! Replaces the contents of tables by those of other tables. This is the last step of an ALTER TABLE
-//! that has rebuilt a table, or its partitions, while writers went on.
+//! Replaces the contents of tables by those of other tables. This is the last step of an ALTER
+//! TABLE that has rebuilt a table, or its partitions, while writers went on.
 //!
 //! One Mtr decides for all of them. Before it is durable, a rebuilt table has a name of its own.
 //! The user of the engine drops such a table after a crash. After it, the old contents are gone, as
