@@ -207,12 +207,13 @@ impl Engine {
     /// With `true`, writes a checkpoint and then holds off all writes to the engine's files, so
     /// that another program can copy them. Threads that have to write wait until a call with
     /// `false`.
+    ///
+    /// Writes are held off also if the checkpoint fails: the program may copy the files all the
+    /// same. Its copy then has more to recover.
     pub fn hold_writes(&self, hold: bool) -> Result<()> {
-        if hold {
-            self.checkpoint()?;
-        }
+        let written = if hold { self.checkpoint() } else { Ok(()) };
         self.store.pool.disk().hold_writes(hold);
-        Ok(())
+        written
     }
 
     /// Writes all dirty pages and moves the checkpoint.
