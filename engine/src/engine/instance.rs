@@ -219,7 +219,9 @@ impl Engine {
     /// Writes all dirty pages and moves the checkpoint.
     pub fn checkpoint(&self) -> Result<()> {
         self.flush_log()?;
+        let flushed = self.durable_lsn();
         self.store.pool.flush_all()?;
+        debug_assert!(self.durable_lsn() >= flushed, "the durable LSN never goes back");
         write_checkpoint(&self.store.pool, self.store.pool.checkpoint_lsn())
     }
 }

@@ -146,6 +146,10 @@ impl PageLists {
             if self.abort.load(Ordering::Acquire) {
                 return Ok(LoadEnd::Aborted);
             }
+            debug_assert!(
+                load.read <= load.tried && load.tried <= load.listed,
+                "of the list's pages"
+            );
             let before = load.read;
             if !load.step(pool)? {
                 return Ok(if load.is_full { LoadEnd::Full } else { LoadEnd::Done });

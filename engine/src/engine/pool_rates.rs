@@ -56,6 +56,10 @@ impl PoolRates {
         PoolRates(RankedMutex::new(Rank::Leaf, Default::default()))
     }
     pub fn stats(&self, counters: &Counters, heat: PoolHeat, now_us: u64) -> PoolStats {
+        debug_assert!(
+            heat.cold <= heat.pages && heat.in_flight <= heat.pages,
+            "parts of the pages in the pool"
+        );
         let totals = PoolTotals {
             read: counters.buffer_pool_reads.get(),
             read_ahead: counters.buffer_pool_read_ahead.get(),

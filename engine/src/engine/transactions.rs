@@ -29,6 +29,7 @@ impl Engine {
             self.rollback(trx)?;
             return Err(why);
         }
+        debug_assert!(!trx.is_started(), "a commit ends the transaction");
         if durable {
             self.flush_to(lsn)
         } else {
@@ -43,6 +44,7 @@ impl Engine {
         if lsn == 0 {
             return Ok(());
         }
+        debug_assert!(lsn <= self.lsn(), "what is made durable is in the log");
         match CommitFlush::from_number(self.commit_flush.load(Ordering::Relaxed)) {
             CommitFlush::Lazy => self.store.pool.check_alive(),
             CommitFlush::Write => self.redo().flush(lsn, FlushMode::Write),

@@ -51,6 +51,10 @@ impl BackupControl {
     }
     pub(super) fn enter(&self, phase: Phase) {
         let mut state = self.state.lock();
+        assert!(
+            phase == Phase::None || phase as u8 == state.phase as u8 + 1,
+            "one backup at a time, and its phases follow each other"
+        );
         if matches!(phase, Phase::None | Phase::Files) {
             *state = State::default();
         }
@@ -74,6 +78,10 @@ impl BackupControl {
         }
         let point = self.redo.lsn();
         self.redo.flush(point, FlushMode::Sync)?;
+        assert!(
+            self.redo.durable_lsn() >= point,
+            "B3: the log is durable up to the point"
+        );
         let mut state = self.state.lock();
         if state.phase == Phase::Log {
             state.point.get_or_insert_with(|| (point, about.to_vec()));

@@ -200,6 +200,7 @@ impl Restore {
         let not_last = || Error::Invalid("the last backup is missing".into());
         self.remove_others()?;
         let log = begin.log.ok_or_else(not_last)?.finish(self.restored.point)?;
+        debug_assert!(self.is_last, "a log is restored with the last layer alone");
         Changes::of(&log, begin.logged_from)?.make(&*self.disk)?;
         log.publish()?;
         Ok(self.restored)

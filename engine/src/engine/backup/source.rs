@@ -81,6 +81,10 @@ impl Backup {
         // B4: in this order. No load writes without a record after `logged_from`.
         self.pool.loads().set_logged(true);
         let logged_from = self.pool.redo().lsn();
+        assert!(
+            logged_from >= self.log.start.checkpoint,
+            "the log of the copy begins before B4"
+        );
         let mut names = self.pool.disk().list()?;
         names.sort_unstable();
         let mut bytes = 0;
@@ -134,6 +138,10 @@ impl Backup {
         })
     }
     fn finish(&mut self, point: Lsn, about: &[u8]) -> Result<()> {
+        assert!(
+            self.current.is_none() && self.files.is_empty(),
+            "B3: the point is taken after the last page was read"
+        );
         let out = &mut self.out;
         self.log
             .copy_end(point, &mut |lsn, blocks| out.put(LOG, &lsn.to_le_bytes(), blocks))?;
@@ -150,6 +158,7 @@ impl Backup {
             return self.out.flush();
         }
         let Some(copy) = &mut self.current else { return Ok(()) };
+        assert!(copy.next < copy.pages, "a file that is read has pages left");
         let count = (copy.pages - copy.next).min(STEP_PAGES as u32);
         let into = &mut self.buffer[..count as usize * PAGE_SIZE];
         let read = copy_pages(&self.pool, &copy.open, copy.next, into);

@@ -5,7 +5,7 @@ use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
-use crate::table::{IndexBuild, IndexChange, IndexSpec, NewRow, Table, TableSpec};
+use crate::table::{IndexBuild, IndexSpec, NewRow, Table, TableSpec};
 use crate::txn::Isolation;
 use std::sync::Arc;
 

@@ -3,7 +3,7 @@
 use super::fixture::*;
 use super::isolation::row;
 use crate::engine::Engine;
-use crate::io::sim::{Call, HookedDisk};
+use crate::io::sim::hooked::{Call, HookedDisk};
 use crate::io::SimDisk;
 use crate::txn::Isolation::ReadCommitted;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -91,7 +91,11 @@ pub(super) fn increment_beside(fixture: &PoolFixture, counts: &[usize], beside: 
         let (stop, history) = (&stop, &history);
         let write = |(n, count): (usize, &usize)| {
             let (mut rng, count) = (Rng(n as u64), *count);
-            s.spawn(move || (0..count).for_each(|_| drop(increment(pool, &mut rng, history))))
+            s.spawn(move || {
+                for _ in 0..count {
+                    increment(pool, &mut rng, history);
+                }
+            })
         };
         let writers: Vec<_> = counts.iter().enumerate().map(write).collect();
         s.spawn(move || {
