@@ -19,7 +19,7 @@ void VirtualValues::need(const KeyLayout &key)
     add(column.field);
 }
 
-/* Warnings are left out, as where rows are read: a value is what a reader would get. */
+/* The server raises no warnings here, as when rows are read. */
 slc_err VirtualValues::compute()
 {
   if (planted(Mutant::VirtualValueStale))

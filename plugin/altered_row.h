@@ -17,7 +17,7 @@ class VirtualValues
 {
 public:
   explicit VirtualValues(TABLE *altered) : m_altered(altered) {}
-  /* Those of this index are needed. */
+  /* Adds the virtual columns of this index. */
   void need(const KeyLayout &key);
   /* Into record[0], which has the stored columns. SLC_ROW_NOT_MADE: the server has the error. */
   slc_err compute();

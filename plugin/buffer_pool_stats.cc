@@ -36,32 +36,24 @@ int fill_table(THD *thd, TABLE_LIST *tables, COND *)
     return 0;
   slc_pool_stats stats;
   slc_pool_stats_get(engine, &stats);
-  TABLE *const table= tables->table;
-  restore_record(table, s->default_values);
-  Field **field= table->field;
-  const auto number= [&field](uint64_t n) { (*field++)->store(static_cast<longlong>(n), true); };
-  const auto rate= [&field](double n) { (*field++)->store(n); };
-  number(0);
+  SchemaRow row(thd, tables->table);
+  row.begin();
+  row.number(0);
   for (const uint64_t n : {stats.pages, stats.free, stats.resident, stats.cold, stats.dirty, stats.in_flight, stats.read, stats.created,
                            stats.written, stats.evicted})
-    number(n);
+    row.number(n);
   for (const double n : {stats.read_rate, stats.created_rate, stats.written_rate, stats.evicted_rate})
-    rate(n);
-  number(stats.requested);
-  number(stats.hits_per_thousand);
-  number(stats.read_ahead);
-  rate(stats.read_ahead_rate);
-  return schema_table_store_record(thd, table) ? 1 : 0;
+    row.fraction(n);
+  row.number(stats.requested);
+  row.number(stats.hits_per_thousand);
+  row.number(stats.read_ahead);
+  row.fraction(stats.read_ahead_rate);
+  row.end();
+  return row.failed() ? 1 : 0;
 }
 
 } // namespace
 
-int buffer_pool_stats_init(void *schema)
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= columns;
-  table->fill_table= fill_table;
-  return 0;
-}
+int buffer_pool_stats_init(void *schema) { return set_up_schema_table(schema, columns, fill_table); }
 
 } // namespace sluice

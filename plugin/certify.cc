@@ -37,8 +37,8 @@ constexpr long FINER_KINDS= 4;
 Wsrep_service_key_type kind_of_reference() { return wsrep_protocol_version < FINER_KINDS ? WSREP_SERVICE_KEY_SHARED : WSREP_SERVICE_KEY_REFERENCE; }
 Wsrep_service_key_type kind_of_update() { return wsrep_protocol_version < FINER_KINDS ? WSREP_SERVICE_KEY_EXCLUSIVE : WSREP_SERVICE_KEY_UPDATE; }
 
-/* Of the names of columns (FNV-1a). Equal numbers of two keys of a table do no harm but false
-   conflicts. */
+/* A hash of the names of a key's columns (FNV-1a). Two keys of a table with equal hashes cause
+   false conflicts, and no other harm. */
 class KeyId
 {
 public:
@@ -80,7 +80,8 @@ uint32 id_of(const KEY &key)
 
 } // namespace
 
-/* Schema and table as the server knows them, and the row's part. HA_ERR_ code. */
+/* Appends the key of one row. cache_key: schema and table as in TABLE_SHARE::table_cache_key.
+   HA_ERR_ code. */
 int ha_sluice::append_certified(THD *thd, const std::string &cache_key, uint32 id, slc_bytes image, int kind)
 {
   uchar row[ID_BYTES + IMAGE_BYTES_MAX];
@@ -104,7 +105,7 @@ int ha_sluice::append_certified(THD *thd, const std::string &cache_key, uint32 i
   return SLUICE_ERR_TOLD;
 }
 
-/* As in TABLE_SHARE::table_cache_key. */
+/* The table_cache_key that a TABLE_SHARE of this path has. */
 static std::string cache_key_of(const std::string &path)
 {
   const TablePath names(path);

@@ -2,17 +2,13 @@
    this library, as the server wants it; declared in hton.cc, next to the engine. Shown to users
    with the privilege PROCESS. Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "table_path.h"
 
 namespace sluice {
 
 namespace {
-
-namespace Column_of
-{
-enum { SCHEMA, TABLE, PARTITION, INDEX, BUFFERING, OWN, ENTRIES, BYTES, PAGES, DELTA_PARTITIONS, AGE, MERGED, COUNTED };
-}
 
 ST_FIELD_INFO columns[]= {
   Show::Column("TABLE_SCHEMA", Show::Varchar(NAME_CHAR_LEN), NOT_NULL),
@@ -30,70 +26,40 @@ ST_FIELD_INFO columns[]= {
   Show::Column("COUNTED", Show::Varchar(3), NOT_NULL),
   Show::CEnd()};
 
-struct Fill
-{
-  THD *thd;
-  TABLE *table;
-  bool failed;
-};
-
-void store(Field *field, const std::string &text) { field->store(text.data(), text.size(), system_charset_info); }
-void store(Field *field, slc_bytes text) { store(field, std::string(reinterpret_cast<const char *>(text.ptr), text.len)); }
-void store(Field *field, uint64_t number) { field->store(static_cast<longlong>(number), true); }
-void store_yes(Field *field, bool yes) { store(field, std::string(yes ? "YES" : "NO")); }
-
-void store_name(Field **fields, slc_bytes name)
-{
-  const TablePath path(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
-  store(fields[Column_of::SCHEMA], path.schema);
-  store(fields[Column_of::TABLE], path.table);
-  fields[Column_of::PARTITION]->set_null();
-  if (!path.partition.empty())
-  {
-    fields[Column_of::PARTITION]->set_notnull();
-    store(fields[Column_of::PARTITION], path.partition);
-  }
-}
-
 void add_row(void *ctx, const slc_index_changes *changes)
 {
-  Fill *fill= static_cast<Fill *>(ctx);
-  if (fill->failed)
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
+  if (row.failed())
     return;
-  Field **fields= fill->table->field;
-  restore_record(fill->table, s->default_values);
-  store_name(fields, changes->table);
-  store(fields[Column_of::INDEX], changes->index);
-  store(fields[Column_of::BUFFERING], changes->buffering);
-  store_yes(fields[Column_of::OWN], changes->own);
-  store(fields[Column_of::ENTRIES], changes->entries);
-  store(fields[Column_of::BYTES], changes->bytes);
-  store(fields[Column_of::PAGES], changes->pages);
-  store(fields[Column_of::DELTA_PARTITIONS], changes->partitions);
-  store(fields[Column_of::AGE], changes->age_s);
-  store(fields[Column_of::MERGED], changes->merged);
-  store_yes(fields[Column_of::COUNTED], changes->counted);
-  fill->failed= schema_table_store_record(fill->thd, fill->table);
+  const TablePath path(string_of(changes->table));
+  row.begin();
+  row.text(path.schema);
+  row.text(path.table);
+  row.text_or_null(path.partition);
+  row.text(changes->index);
+  row.text(changes->buffering);
+  row.yes_or_no(changes->own);
+  row.number(changes->entries);
+  row.number(changes->bytes);
+  row.number(changes->pages);
+  row.number(changes->partitions);
+  row.number(changes->age_s);
+  row.number(changes->merged);
+  row.yes_or_no(changes->counted);
+  row.end();
 }
 
 int fill_table(THD *thd, TABLE_LIST *tables, COND *)
 {
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
-  Fill fill= {thd, tables->table, false};
-  const slc_err error= slc_change_buffer_list(engine, add_row, &fill);
-  return fill.failed || error ? 1 : 0;
+  SchemaRow row(thd, tables->table);
+  return told_error(slc_change_buffer_list(engine, add_row, &row)) || row.failed() ? 1 : 0;
 }
 
 } // namespace
 
-int change_buffer_table_init(void *schema)
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= columns;
-  table->fill_table= fill_table;
-  return 0;
-}
+int change_buffer_table_init(void *schema) { return set_up_schema_table(schema, columns, fill_table); }
 
 struct st_mysql_information_schema information_schema= {MYSQL_INFORMATION_SCHEMA_INTERFACE_VERSION};
 

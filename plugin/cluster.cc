@@ -1,8 +1,8 @@
 /* Galera: aborts, positions, and the refusals of what a cluster cannot do; see cluster.h.
 
    Order of mutexes in an abort: the holder's LOCK_thd_kill, its LOCK_thd_data, and under them what
-   the server takes to wake it: the mutex of its wait (Connection::m_mutex). The engine calls with no
-   latch and no mutex held (I5), and keeps the holder's connection from ending. */
+   the server takes to wake it: the mutex of its wait (Connection::m_mutex). The engine calls with
+   no latch and no mutex held (I5), and keeps the holder's connection from ending. */
 #include "cluster.h"
 #include "connection.h"
 #include "engine.h"
@@ -26,7 +26,7 @@ bool is_high_priority(const THD *thd) { return thd && WSREP(thd) && wsrep_thd_is
 
 uint64_t place_in_cluster(const THD *thd)
 {
-  /* Behind all others: a thread that has no number yet. */
+  /* A thread without a number yet comes after all others. */
   constexpr uint64_t LAST= 1ULL << 62;
   if (!is_high_priority(thd))
     return 0;
@@ -40,8 +40,9 @@ bool is_local_to_cluster(THD *thd) { return WSREP(thd) && wsrep_thd_is_local(thd
 
 namespace {
 
-/* Both go by the cluster's order. The later one holds a lock that the earlier one needs: their
-   certification keys should have kept them apart. */
+/* Both transactions have a place in the cluster's order. The later one holds a lock that the
+   earlier one needs. Their certification keys should have kept the nodes from applying both at
+   once. */
 void note_wrong_order(THD *waiting, THD *holding)
 {
   sql_print_warning(SLUICE_ENGINE_NAME ": Galera: write set %lld waits for a row lock of write set %lld, which comes later: \"%.200s\" and \"%.200s\"",
@@ -66,7 +67,7 @@ void abort_local_holder(THD *thd, Connection *holder)
   else if (!victim->wsrep_aborter)
   {
     aborted= wsrep_thd_bf_abort(thd, victim, true);
-    /* A statement that reads before the server has begun its transaction. */
+    /* The victim's statement reads, and the server has not begun its transaction yet. */
     if (!aborted && WSREP(victim) && !wsrep_thd_is_aborting(victim) && !victim->wsrep_trx().active())
     {
       victim->awake_no_mutex(KILL_QUERY_HARD);
@@ -212,7 +213,7 @@ my_bool note_other(THD *, plugin_ref plugin, void *)
 
 } // namespace
 
-/* Costs nothing where nothing was written since. */
+/* Costs nothing in an engine that has written nothing since the last call. */
 void make_others_durable()
 {
   for (handlerton *other : others)
@@ -269,7 +270,7 @@ bool commit_prepared(const Prepared &prepared)
   return slc_commit_by_xid(engine, &name, position.bytes, position.length) == SLC_OK;
 }
 
-/* With a binary log, that decides. */
+/* With a binary log, the server's own recovery decides. */
 void settle_prepared()
 {
   if (opt_bin_log)

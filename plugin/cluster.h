@@ -1,4 +1,4 @@
-/* Galera: what a node of a cluster asks of the engine, except the certification keys (certify.h).
+/* Galera: what a node of a cluster asks of the engine, except the certification keys (certify.cc).
 
    G5 A transaction of the cluster's order waits for no local one: about to wait, it has the server
       abort the holder. Among each other such transactions wait, since the order is decided.
@@ -23,7 +23,7 @@ class Connection;
 bool is_high_priority(const THD *thd);
 /* Its place in the cluster's order, for slc_trx_set_place(); 0: none. */
 uint64_t place_in_cluster(const THD *thd);
-/* The session's own changes are to be replicated. */
+/* The changes of the session are replicated to the other nodes. */
 bool is_local_to_cluster(THD *thd);
 
 /* `thd`, of high priority, is about to wait for `holder`. */
@@ -45,14 +45,14 @@ void make_others_durable();
 /* HA_ERR_ code, told: another replicated engine has changes in this transaction, or will have
    (G8). */
 int refuse_second_engine(THD *thd, const TABLE_SHARE *share);
-/* The same of a table that the cluster cannot replicate. */
+/* HA_ERR_ code, told: the cluster cannot replicate a sequence of this engine. */
 int refuse_sequence(THD *thd, const TABLE_SHARE *share);
 
 /* At the start, once the engine is open and before the server recovers (G7). */
 void begin_in_cluster();
 /* At the end, when nothing is committed any more. */
 void end_in_cluster();
-/* An error that keeps the engine from starting; nullptr: none. */
+/* Why wsrep_sst_method keeps the engine from starting; nullptr: it does not. */
 const char *refused_state_transfer();
 /* Fills the handlerton's callbacks. */
 void set_cluster_callbacks(handlerton *hton);

@@ -46,7 +46,7 @@ public:
   uint tables_in_use() const { return m_locked_tables.load(std::memory_order_relaxed); }
 
   int prepare(bool all);
-  /* Galera: before the turn of a write set that is applied. */
+  /* Galera: prepares an applied write set before its turn to commit. */
   int prepare_applied(const XID &xid);
   void commit_ordered(bool all);
   int commit(bool all);

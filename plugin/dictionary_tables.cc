@@ -4,6 +4,7 @@
    PROCESS.
    Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "settings.h"
 #include "table_path.h"
@@ -67,64 +68,9 @@ ST_FIELD_INFO metric_columns[]= {
   Show::Column("COMMENT", Show::Varchar(FILE_NAME_CHARS), NOT_NULL),
   Show::CEnd()};
 
-/* Stores the columns of one row, from the first on. */
-class Row
-{
-public:
-  Row(THD *thd, TABLE *table) : m_thd(thd), m_table(table) {}
-
-  void begin()
-  {
-    restore_record(m_table, s->default_values);
-    m_next= m_table->field;
-  }
-  void text(const std::string &text) { (*m_next++)->store(text.data(), text.size(), system_charset_info); }
-  void text(slc_bytes text) { this->text(std::string(reinterpret_cast<const char *>(text.ptr), text.len)); }
-  void number(uint64_t number) { (*m_next++)->store(static_cast<longlong>(number), true); }
-  /* Below 0: NULL. */
-  void number_or_null(int64_t number)
-  {
-    if (!null_if(number < 0))
-      this->number(static_cast<uint64_t>(number));
-  }
-  void fraction_or_null(bool is_known, double number)
-  {
-    if (!null_if(!is_known))
-      (*m_next++)->store(number);
-  }
-  /* Seconds since the epoch; 0: NULL. */
-  void time(int64_t seconds)
-  {
-    if (null_if(!seconds))
-      return;
-    MYSQL_TIME time;
-    m_thd->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>(seconds));
-    (*m_next++)->store_time(&time);
-  }
-  void end() { m_failed|= schema_table_store_record(m_thd, m_table); }
-  bool failed() const { return m_failed; }
-
-private:
-  bool null_if(bool is_null)
-  {
-    if (is_null)
-      (*m_next++)->set_null();
-    else
-      (*m_next)->set_notnull();
-    return is_null;
-  }
-
-  THD *const m_thd;
-  TABLE *const m_table;
-  Field **m_next= nullptr;
-  bool m_failed= false;
-};
-
-std::string text_of(slc_bytes text) { return std::string(reinterpret_cast<const char *>(text.ptr), text.len); }
-
 std::string short_name(slc_bytes table)
 {
-  const TablePath path(text_of(table));
+  const TablePath path(string_of(table));
   const std::string name= path.schema + "/" + path.table;
   return path.partition.empty() ? name : name + "#P#" + path.partition;
 }
@@ -133,7 +79,7 @@ std::string short_name(slc_bytes table)
 
 void add_table(void *ctx, const slc_table_info *table)
 {
-  Row &row= *static_cast<Row *>(ctx);
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
   row.begin();
   row.number(table->id);
   row.text(short_name(table->name));
@@ -142,17 +88,17 @@ void add_table(void *ctx, const slc_table_info *table)
   row.number(table->indexes);
   row.number_or_null(table->rows);
   row.number(table->changes);
-  row.number_or_null(table->autoinc);
+  row.number_or_null(table->autoinc_known, table->autoinc);
   row.number(table->handles);
   row.time(table->created);
-  row.text(table->broken.len ? text_of(table->broken) : std::string("OK"));
+  row.text(table->broken.len ? string_of(table->broken) : std::string("OK"));
   row.end();
 }
 
 void add_index(void *ctx, const slc_index_info *index)
 {
   constexpr uint WIDE_NODE_PAGES= 4;
-  Row &row= *static_cast<Row *>(ctx);
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
   row.begin();
   row.number(index->id);
   row.text(index->name);
@@ -167,29 +113,31 @@ void add_index(void *ctx, const slc_index_info *index)
   row.end();
 }
 
-void add_file(void *ctx, const slc_file_info *file)
+/* A page of each file may have to be read, so KILL is looked for. */
+int add_file(void *ctx, const slc_file_info *file)
 {
   static const char *const types[]= {"System", "Undo", "Table", "Temporary", "Redo log", "Doublewrite", "Unnamed"};
   static const char *const names[]= {"sluice_system", "sluice_undo", "", "sluice_temporary", "sluice_redo_log", "sluice_doublewrite",
                                      "sluice_unnamed"};
-  Row &row= *static_cast<Row *>(ctx);
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
   row.begin();
   row.number_or_null(file->id);
   row.text(file->owner.len ? short_name(file->owner) : std::string(names[file->kind]));
   row.text(std::string(types[file->kind]));
-  row.text(std::string(settings.directory) + "/" + text_of(file->name));
+  row.text(std::string(settings.directory) + "/" + string_of(file->name));
   row.number_or_null(file->id < 0 ? -1 : static_cast<int64_t>(PAGE_BYTES));
   row.number(file->bytes);
   row.number(file->allocated);
   row.number_or_null(file->pages);
   row.number_or_null(file->pages_used);
   row.end();
+  return row.is_to_end();
 }
 
 void add_metric(void *ctx, const slc_metric *metric)
 {
   static const char *const types[]= {"counter", "value", "maximum"};
-  Row &row= *static_cast<Row *>(ctx);
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
   row.begin();
   row.text(metric->name);
   row.text(metric->subsystem);
@@ -206,9 +154,11 @@ template <typename Add> int fill(THD *thd, TABLE_LIST *tables, slc_err (*list)(s
 {
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
-  Row row(thd, tables->table);
+  SchemaRow row(thd, tables->table);
   const slc_err error= list(engine, add, &row);
-  return row.failed() || error ? 1 : 0;
+  if (error == SLC_INTERRUPTED && !row.failed())
+    thd->send_kill_message();
+  return row.is_to_end() || told_error(error) ? 1 : 0;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_table_info_cb>(thd, tables, slc_table_info_list, add_table); }
@@ -216,19 +166,11 @@ int fill_indexes(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_index_i
 int fill_files(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_file_info_cb>(thd, tables, slc_file_info_list, add_file); }
 int fill_metrics(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_metric_cb>(thd, tables, slc_metric_list, add_metric); }
 
-int set_up(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= columns;
-  table->fill_table= fill_table;
-  return 0;
-}
-
 } // namespace
 
-int tables_table_init(void *schema) { return set_up(schema, table_columns, fill_tables); }
-int indexes_table_init(void *schema) { return set_up(schema, index_columns, fill_indexes); }
-int tablespaces_table_init(void *schema) { return set_up(schema, file_columns, fill_files); }
-int metrics_table_init(void *schema) { return set_up(schema, metric_columns, fill_metrics); }
+int tables_table_init(void *schema) { return set_up_schema_table(schema, table_columns, fill_tables); }
+int indexes_table_init(void *schema) { return set_up_schema_table(schema, index_columns, fill_indexes); }
+int tablespaces_table_init(void *schema) { return set_up_schema_table(schema, file_columns, fill_files); }
+int metrics_table_init(void *schema) { return set_up_schema_table(schema, metric_columns, fill_metrics); }
 
 } // namespace sluice

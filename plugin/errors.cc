@@ -138,6 +138,16 @@ int server_error(slc_err error, THD *thd, const char *object)
   return error == SLC_ROW_NOT_MADE && thd ? Connection::of(thd)->foreign_rows().error() : found->to;
 }
 
+int told_error(slc_err error)
+{
+  if (likely(error == SLC_OK))
+    return 0;
+  char text[sizeof last_text];
+  slc_error_text(text, sizeof text);
+  my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": %s", MYF(0), text);
+  return 1;
+}
+
 const char *error_text(int error)
 {
   /* The server knows the others, or prints what handler::get_error_message() says instead. */

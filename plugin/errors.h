@@ -29,6 +29,8 @@ inline bool needs_no_text(slc_err error)
 /* The HA_ERR_ code of an engine error. Reports damage to the error log, naming `object`; thd may be
    NULL. */
 int server_error(slc_err error, THD *thd, const char *object);
+/* Of a statement without a handler: sends the engine's text as its error. 0 = SLC_OK, else 1. */
+int told_error(slc_err error);
 /* The text of one of our own codes, from the last server_error() of this thread. */
 const char *error_text(int error);
 /* An entry or a row whose bytes are not of the table's form. `definition`: the number of the row's

@@ -19,13 +19,12 @@ struct Fault
 };
 thread_local Fault fault;
 
-std::string text_of(slc_bytes bytes) { return std::string(reinterpret_cast<const char *>(bytes.ptr), bytes.len); }
 
 std::vector<std::string> texts_of(const slc_bytes *from, uint32_t count)
 {
   std::vector<std::string> texts;
   for (uint32_t i= 0; i < count; i++)
-    texts.push_back(text_of(from[i]));
+    texts.push_back(string_of(from[i]));
   return texts;
 }
 
@@ -71,7 +70,7 @@ std::string clustered_name(const std::string &path)
   slc_table *table;
   if (slc_table_open(engine, path.c_str(), &table))
     return "PRIMARY";
-  const std::string schema= text_of(slc_table_schema(table)), key= "\nkey ";
+  const std::string schema= string_of(slc_table_schema(table)), key= "\nkey ";
   slc_table_close(table);
   const size_t at= schema.find(key), from= at == std::string::npos ? 0 : at + key.size(), end= schema.find(' ', from);
   return from && end != std::string::npos ? schema.substr(from, end - from) : "PRIMARY";
@@ -115,10 +114,10 @@ std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table)
   const auto add= [](void *ctx, const slc_foreign_info *info) {
     const uint32_t count= info->column_count;
     static_cast<std::vector<ForeignKey> *>(ctx)->push_back(
-      {text_of(info->name), text_of(info->child), text_of(info->parent), texts_of(info->columns, count),
+      {string_of(info->name), string_of(info->child), string_of(info->parent), texts_of(info->columns, count),
        texts_of(info->parent_columns, count), std::vector<uint8_t>(info->child_nullable, info->child_nullable + count),
-       std::vector<uint8_t>(info->parent_nullable, info->parent_nullable + count), text_of(info->child_index),
-       text_of(info->parent_index), info->on_delete, info->on_update});
+       std::vector<uint8_t>(info->parent_nullable, info->parent_nullable + count), string_of(info->child_index),
+       string_of(info->parent_index), info->on_delete, info->on_update});
   };
   slc_foreign_list(engine, which, table, add, &keys);
   return keys;
@@ -162,7 +161,7 @@ void append_foreign_key(THD *thd, String *to, const ForeignKey &key)
   append_action(to, " ON UPDATE ", key.on_update);
 }
 
-void note_foreign_fault() { fault= {text_of(slc_foreign_child()), text_of(slc_foreign_name()), slc_duplicate_index()}; }
+void note_foreign_fault() { fault= {string_of(slc_foreign_child()), string_of(slc_foreign_name()), slc_duplicate_index()}; }
 
 void note_foreign_fault(const std::string &child, const std::string &name) { fault= {child, name, 0}; }
 

@@ -29,7 +29,7 @@ struct ForeignKey
 std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table);
 /* The same by name, as InnoDB shows them. */
 std::vector<ForeignKey> foreign_keys_by_name(uint32_t which, const char *table);
-/* The columns of the table that its own foreign keys or those of its children have. */
+/* The columns of the table that are part of its own foreign keys, or of those of its children. */
 std::vector<std::string> foreign_columns(const TABLE *table);
 /* CONSTRAINT ... REFERENCES ... */
 void append_foreign_key(THD *thd, String *to, const ForeignKey &key);

@@ -13,7 +13,6 @@ namespace sluice {
 
 namespace {
 
-std::string text_of(slc_bytes bytes) { return std::string(reinterpret_cast<const char *>(bytes.ptr), bytes.len); }
 
 bool is_table(const TABLE *table, const std::string &path)
 {
@@ -136,12 +135,12 @@ int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
   return self->guarded([&] {
-    ha_sluice *const handler= self->child(text_of(table));
+    ha_sluice *const handler= self->child(string_of(table));
     if (!handler)
       return self->m_error;
     const uchar *const record= handler->foreign_record(self->m_record, pk, row);
     if (!record)
-      return bad_row(text_of(table).c_str());
+      return bad_row(string_of(table).c_str());
     handler->put_made(to, record, pk);
     return handler->certify(self->m_thd, record, nullptr);
   });
@@ -152,7 +151,7 @@ int ForeignRows::changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
   return self->guarded(
-    [&] { return self->change(text_of(table), foreign, pk, row, text_of(parent), parent_pk, parent_row, before, after); });
+    [&] { return self->change(string_of(table), foreign, pk, row, string_of(parent), parent_pk, parent_row, before, after); });
 }
 
 /* `parent` empty: the columns become NULL. */

@@ -37,8 +37,6 @@ uint type_of(const ForeignKey &key)
   return of_delete[key.on_delete] | of_update[key.on_update];
 }
 
-void store(Field *field, const std::string &text) { field->store(text.data(), text.size(), system_charset_info); }
-
 std::string short_name(const std::string &path)
 {
   const TablePath names(path);
@@ -47,48 +45,47 @@ std::string short_name(const std::string &path)
 
 std::string id_of(const ForeignKey &key) { return TablePath(key.child).schema + "/" + key.constraint(); }
 
-/* add(key): true = it has failed. */
-template <typename Add> int fill(THD *thd, const Add &add)
+/* add(row, key) stores the rows of one foreign key. */
+template <typename Add> int fill(THD *thd, TABLE_LIST *tables, const Add &add)
 {
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
+  SchemaRow row(thd, tables->table);
   for (const ForeignKey &key : foreign_keys_by_name(SLC_FOREIGN_ALL, nullptr))
-    if (add(key))
+  {
+    add(row, key);
+    if (row.failed())
       return 1;
+  }
   return 0;
 }
 
-int fill_keys(THD *thd, TABLE_LIST *tables, COND *)
+void add_key(SchemaRow &row, const ForeignKey &key)
 {
-  TABLE *const table= tables->table;
-  return fill(thd, [&](const ForeignKey &key) {
-    restore_record(table, s->default_values);
-    store(table->field[0], id_of(key));
-    store(table->field[1], short_name(key.child));
-    store(table->field[2], short_name(key.parent));
-    table->field[3]->store(static_cast<longlong>(key.columns.size()), true);
-    table->field[4]->store(type_of(key), true);
-    return schema_table_store_record(thd, table);
-  });
+  row.begin();
+  row.text(id_of(key));
+  row.text(short_name(key.child));
+  row.text(short_name(key.parent));
+  row.number(key.columns.size());
+  row.number(type_of(key));
+  row.end();
 }
 
-int fill_columns(THD *thd, TABLE_LIST *tables, COND *)
+void add_columns(SchemaRow &row, const ForeignKey &key)
 {
-  TABLE *const table= tables->table;
-  return fill(thd, [&](const ForeignKey &key) {
-    for (size_t i= 0; i < key.columns.size(); i++)
-    {
-      restore_record(table, s->default_values);
-      store(table->field[0], id_of(key));
-      store(table->field[1], key.columns[i]);
-      store(table->field[2], key.parent_columns[i]);
-      table->field[3]->store(static_cast<longlong>(i + 1), true);
-      if (schema_table_store_record(thd, table))
-        return true;
-    }
-    return false;
-  });
+  for (size_t i= 0; i < key.columns.size() && !row.failed(); i++)
+  {
+    row.begin();
+    row.text(id_of(key));
+    row.text(key.columns[i]);
+    row.text(key.parent_columns[i]);
+    row.number(i + 1);
+    row.end();
+  }
 }
+
+int fill_keys(THD *thd, TABLE_LIST *tables, COND *) { return fill(thd, tables, add_key); }
+int fill_columns(THD *thd, TABLE_LIST *tables, COND *) { return fill(thd, tables, add_columns); }
 
 /* ---- the last refused row ---- */
 
@@ -119,20 +116,7 @@ std::string latest_foreign_error()
   return latest;
 }
 
-int foreign_init(void *schema)
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= key_columns;
-  table->fill_table= fill_keys;
-  return 0;
-}
-
-int foreign_columns_init(void *schema)
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= column_columns;
-  table->fill_table= fill_columns;
-  return 0;
-}
+int foreign_init(void *schema) { return set_up_schema_table(schema, key_columns, fill_keys); }
+int foreign_columns_init(void *schema) { return set_up_schema_table(schema, column_columns, fill_columns); }
 
 } // namespace sluice

@@ -3,14 +3,13 @@
    Share, and the engine does the work.
 
    The trip of a SELECT by key:  store_lock -> external_lock (Connection::use) -> index_init ->
-   index_read_map
-     -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) -> index_next_same ... -> index_end
-   of an INSERT:  external_lock -> write_row (clustered key, row, entries) -> slc_row_insert of an
-   UPDATE:  ... index_read_map -> update_row (old and new entries compared) -> slc_row_update or
-   slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc,
-   virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc, ddl.cc, inplace.cc,
-   inplace_check.cc, admin.cc, foreign.cc, foreign_rows.cc, certify.cc.
-   Called by: the server. */
+   index_read_map -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) ->
+   index_next_same ... -> index_end of an INSERT:  external_lock -> write_row (clustered key, row,
+   entries) -> slc_row_insert of an UPDATE:  ... index_read_map -> update_row (old and new entries
+   compared) -> slc_row_update or slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc,
+   ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc,
+   ddl.cc, inplace.cc, inplace_check.cc, admin.cc, foreign.cc, foreign_rows.cc, certify.cc. Called
+   by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
 #include "compat.h"
@@ -173,7 +172,7 @@ private:
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);
-  /* The same before a change: HA_ERR_ code, told. */
+  /* connect(), before a change. HA_ERR_ code, told: a cluster refuses the change. */
   int connect_to_write();
   slc_trx *trx() const { return unlikely(m_own_trx != nullptr) ? m_own_trx : m_connection->trx(); }
 

@@ -255,7 +255,7 @@ void prepare_for_backup()
                   MYF(ME_ERROR_LOG), settings.directory, variable_name("backup_stage").c_str());
 }
 
-/* Where the binary log is; empty if there is none. */
+/* The position of the binary log: file, space, offset. Empty: there is no binary log. */
 std::string binary_log_position()
 {
   if (!mysql_bin_log.is_open())
@@ -266,8 +266,8 @@ std::string binary_log_position()
   return std::string(name ? name + 1 : info.log_file_name) + " " + std::to_string(static_cast<ulonglong>(info.pos));
 }
 
-/* BACKUP STAGE END, or the end of its connection, with the locks of the stage still held. If
-   commits are blocked, the backup that is under way has its point here. */
+/* BACKUP STAGE END, or the end of its connection. The locks of the stage are still held. If they
+   block commits, the running backup gets its point here. */
 void end_backup()
 {
   THD *thd= current_thd;

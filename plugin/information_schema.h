@@ -1,7 +1,9 @@
-/* The engine's tables of INFORMATION_SCHEMA, as hton.cc declares them. */
+/* The engine's tables of INFORMATION_SCHEMA, as hton.cc declares them, and what fills their
+   rows. */
 #ifndef SLUICE_INFORMATION_SCHEMA_H
 #define SLUICE_INFORMATION_SCHEMA_H
 #include "compat.h"
+#include "engine.h"
 #include "sql_i_s.h"
 #include "sql_acl.h"
 #include "sql_show.h"
@@ -24,6 +26,77 @@ int tablespaces_table_init(void *schema);
 int metrics_table_init(void *schema);
 int foreign_init(void *schema);
 int foreign_columns_init(void *schema);
+
+/* Fills a table: the columns of a row are stored one after the other, from the first on. */
+class SchemaRow
+{
+public:
+  SchemaRow(THD *thd, TABLE *table) : m_thd(thd), m_table(table) {}
+
+  void begin()
+  {
+    restore_record(m_table, s->default_values);
+    m_next= m_table->field;
+  }
+  void text(const std::string &text) { (*m_next++)->store(text.data(), text.size(), system_charset_info); }
+  void text(const char *text) { this->text(std::string(text)); }
+  void text(slc_bytes text) { this->text(string_of(text)); }
+  void yes_or_no(bool yes) { text(yes ? "YES" : "NO"); }
+  void text_or_null(const std::string &text)
+  {
+    if (!null_if(text.empty()))
+      this->text(text);
+  }
+  void number(uint64_t number) { (*m_next++)->store(static_cast<longlong>(number), true); }
+  void number_or_null(bool is_known, uint64_t number)
+  {
+    if (!null_if(!is_known))
+      this->number(number);
+  }
+  /* Below 0: NULL. */
+  void number_or_null(int64_t number) { number_or_null(number >= 0, static_cast<uint64_t>(number)); }
+  void fraction(double number) { (*m_next++)->store(number); }
+  void fraction_or_null(bool is_known, double number)
+  {
+    if (!null_if(!is_known))
+      fraction(number);
+  }
+  /* Seconds since the epoch; 0: NULL. */
+  void time(int64_t seconds)
+  {
+    if (null_if(!seconds))
+      return;
+    MYSQL_TIME time;
+    m_thd->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>(seconds));
+    (*m_next++)->store_time(&time);
+  }
+  void end() { m_failed|= schema_table_store_record(m_thd, m_table); }
+  bool failed() const { return m_failed; }
+  bool is_to_end() const { return m_failed || thd_kill_level(m_thd) != THD_IS_NOT_KILLED; }
+
+private:
+  bool null_if(bool is_null)
+  {
+    if (is_null)
+      (*m_next++)->set_null();
+    else
+      (*m_next)->set_notnull();
+    return is_null;
+  }
+
+  THD *const m_thd;
+  TABLE *const m_table;
+  Field **m_next= nullptr;
+  bool m_failed= false;
+};
+
+inline int set_up_schema_table(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
+{
+  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
+  table->fields_info= columns;
+  table->fill_table= fill_table;
+  return 0;
+}
 
 } // namespace sluice
 #endif

@@ -31,7 +31,8 @@ struct NamedThread
 const NamedThread named_threads[]= {
   {"sluice-cleaner", "page_cleaner"}, {"sluice-checkpt", "checkpointer"}, {"sluice-logsync", "log_syncer"},
   {"sluice-purge", "purge"},          {"sluice-undo", "undo_truncate"},   {"sluice-stats", "statistics"},
-  {"sluice-change", "change_buffer"}, {"sluice-rollback", "rollback"},    {"sluice-read", "read_ahead"}};
+  {"sluice-change", "change_buffer"}, {"sluice-rollback", "rollback"},    {"sluice-read", "read_ahead"},
+  {"sluice-pages", "page_list"}};
 constexpr size_t THREADS= sizeof named_threads / sizeof *named_threads;
 PSI_thread_key thread_keys[THREADS];
 

@@ -14,8 +14,8 @@ void set_up_instruments();
 
 enum class AlterStage { READ_ROWS, BUILD_INDEXES, REBUILD_ROWS };
 
-/* The stage that an ALTER TABLE is in, for performance_schema. Rows that it counts are shown in
-   SHOW PROCESSLIST too, where the ALTER's owner began its progress. */
+/* A stage of an ALTER TABLE, for performance_schema. If the statement has begun a progress report,
+   SHOW PROCESSLIST shows the counted rows, too. */
 class AlterProgress
 {
 public:

@@ -9,6 +9,7 @@
    none. Called by: the server. */
 #include "connection.h"
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "key_text.h"
 #include "table_path.h"
@@ -60,7 +61,6 @@ struct LockReport
 
 namespace {
 
-std::string string_of(slc_bytes text) { return std::string(reinterpret_cast<const char *>(text.ptr), text.len); }
 slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uint8_t *>(text.data()), text.size()}; }
 
 void add_trx(void *ctx, const slc_trx_info *info)
@@ -110,7 +110,7 @@ std::shared_ptr<const LockReport> make_report(uint detail)
   auto report= std::make_shared<LockReport>();
   report->at= my_hrtime();
   const slc_lock_sink sink= {report.get(), add_trx, detail == SLC_LOCKS_ALL ? add_lock : nullptr, add_wait};
-  if (slc_lock_report(engine, detail, &sink))
+  if (told_error(slc_lock_report(engine, detail, &sink)))
     return nullptr;
   ByConnection wanted;
   for (TrxRow &row : report->transactions)
@@ -378,18 +378,10 @@ int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *)
   return fill(thd, table, &LockReport::waits, [&](const LockReport &, const WaitRow &row) { store_wait(table->field, row); });
 }
 
-int init(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= columns;
-  table->fill_table= fill_table;
-  return 0;
-}
-
 } // namespace
 
-int trx_table_init(void *schema) { return init(schema, trx_columns, fill_trx); }
-int locks_table_init(void *schema) { return init(schema, lock_columns, fill_locks); }
-int lock_waits_table_init(void *schema) { return init(schema, wait_columns, fill_lock_waits); }
+int trx_table_init(void *schema) { return set_up_schema_table(schema, trx_columns, fill_trx); }
+int locks_table_init(void *schema) { return set_up_schema_table(schema, lock_columns, fill_locks); }
+int lock_waits_table_init(void *schema) { return set_up_schema_table(schema, wait_columns, fill_lock_waits); }
 
 } // namespace sluice

@@ -11,7 +11,8 @@ namespace sluice {
 
 namespace {
 
-/* A round of so few rows takes some milliseconds: it is short enough for the exclusive lock. */
+/* A round of so few rows takes some milliseconds, which is short enough under the exclusive
+   lock. */
 constexpr uint64_t KEYS_OF_LAST_ROUND= 200;
 
 struct Follow
@@ -60,7 +61,7 @@ slc_trx *OnlineAlter::new_view() const
 {
   slc_trx *view= slc_trx_new(engine, &m_waiter, thd_get_thread_id(m_thd));
   slc_trx_start(view, SLC_ISO_REPEATABLE_READ, lock_wait_timeout_ms(m_thd));
-  /* A load that ends with it looks for no parents: the old table's rows have them. */
+  /* The load checks no foreign keys: the old table's rows satisfy them. */
   slc_trx_foreign_key_checks(view, 0);
   return view;
 }

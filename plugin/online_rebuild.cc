@@ -265,7 +265,7 @@ void OnlineRebuild::give_up()
   slc_load_end(m_load);
   if (m_writes)
   {
-    /* The table goes: to undo its rows would be for nothing. */
+    /* The table is dropped next, so nothing has to be undone. */
     if (slc_trx_is_started(m_writes))
       slc_trx_commit(m_writes, false);
     slc_trx_free(m_writes);

@@ -32,7 +32,7 @@ uint32 lock_wait_timeout_ms(THD *thd);
 bool snapshot_isolation(THD *thd);
 /* Of the session: options of a definition that the engine does not have are errors. */
 bool strict_mode(THD *thd);
-/* Of the session: its backup copies the engine's directory by itself. */
+/* The session's sluice_backup_stage: its backup copies the engine's directory by itself. */
 bool backup_stage(THD *thd);
 /* As users write it: with the prefix. */
 std::string variable_name(const char *name);

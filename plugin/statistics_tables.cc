@@ -3,6 +3,7 @@
    hton.cc. Shown to users with the privilege PROCESS.
    Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "table_path.h"
 #include <algorithm>
@@ -36,49 +37,26 @@ ST_FIELD_INFO index_columns[]= {
   Show::Column("STAT_DESCRIPTION", Show::Varchar(1024), NOT_NULL),
   Show::CEnd()};
 
-struct Fill
+void store_names(SchemaRow &row, const slc_statistics_row *of)
 {
-  THD *thd;
-  TABLE *table;
-  bool failed;
-};
-
-std::string text_of(slc_bytes text) { return std::string(reinterpret_cast<const char *>(text.ptr), text.len); }
-void store(Field *field, const std::string &text) { field->store(text.data(), text.size(), system_charset_info); }
-void store(Field *field, uint64_t number) { field->store(static_cast<longlong>(number), true); }
-
-void store_time(THD *thd, Field *field, int64_t seconds)
-{
-  field->set_null();
-  if (!seconds)
-    return;
-  MYSQL_TIME time;
-  thd->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>(seconds));
-  field->set_notnull();
-  field->store_time(&time);
+  const TablePath path(string_of(of->table));
+  row.text(path.schema);
+  row.text(path.partition.empty() ? path.table : path.table + "#P#" + path.partition);
 }
 
-void store_names(Field **fields, const slc_statistics_row *row)
+void add_table(void *ctx, const slc_statistics_row *table)
 {
-  const TablePath path(text_of(row->table));
-  store(fields[0], path.schema);
-  store(fields[1], path.partition.empty() ? path.table : path.table + "#P#" + path.partition);
-}
-
-void add_table(void *ctx, const slc_statistics_row *row)
-{
-  Fill *fill= static_cast<Fill *>(ctx);
-  if (fill->failed || row->index.len)
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
+  if (row.failed() || table->index.len)
     return;
-  Field **fields= fill->table->field;
-  restore_record(fill->table, s->default_values);
-  store_names(fields, row);
-  store_time(fill->thd, fields[2], row->computed);
-  store(fields[3], row->rows);
-  store(fields[4], row->pages);
-  store(fields[5], row->leaf_pages);
-  store(fields[6], row->changes);
-  fill->failed= schema_table_store_record(fill->thd, fill->table);
+  row.begin();
+  store_names(row, table);
+  row.time(table->computed);
+  row.number(table->rows);
+  row.number(table->pages);
+  row.number(table->leaf_pages);
+  row.number(table->changes);
+  row.end();
 }
 
 /* The columns of a key, as the note in the engine's catalog has them (schema_of in ddl.cc): "key
@@ -100,32 +78,26 @@ std::vector<std::string> columns_of_key(const std::string &schema, const std::st
   return columns;
 }
 
-void add_statistic(Fill *fill, const slc_statistics_row *row, const std::string &name, uint64_t value, uint64_t sample,
+void add_statistic(SchemaRow &row, const slc_statistics_row *of, const std::string &name, uint64_t value, uint64_t sample,
                    const std::string &description)
 {
-  Field **fields= fill->table->field;
-  restore_record(fill->table, s->default_values);
-  store_names(fields, row);
-  store(fields[2], text_of(row->index));
-  store_time(fill->thd, fields[3], row->computed);
-  store(fields[4], name);
-  store(fields[5], value);
-  fields[6]->set_null();
-  if (sample)
-  {
-    fields[6]->set_notnull();
-    store(fields[6], sample);
-  }
-  store(fields[7], description);
-  fill->failed|= schema_table_store_record(fill->thd, fill->table);
+  row.begin();
+  store_names(row, of);
+  row.text(of->index);
+  row.time(of->computed);
+  row.text(name);
+  row.number(value);
+  row.number_or_null(sample > 0, sample);
+  row.text(description);
+  row.end();
 }
 
-void add_index(void *ctx, const slc_statistics_row *row)
+void add_index(void *ctx, const slc_statistics_row *of)
 {
-  Fill *fill= static_cast<Fill *>(ctx);
-  if (fill->failed || !row->index.len)
+  SchemaRow &row= *static_cast<SchemaRow *>(ctx);
+  if (row.failed() || !of->index.len)
     return;
-  const std::string schema= text_of(row->schema), index= text_of(row->index);
+  const std::string schema= string_of(of->schema), index= string_of(of->index);
   std::vector<std::string> columns= columns_of_key(schema, index);
   if (index != "PRIMARY")
   {
@@ -133,25 +105,24 @@ void add_index(void *ctx, const slc_statistics_row *row)
     columns.insert(columns.end(), primary.begin(), primary.end());
   }
   std::string description;
-  for (uint32_t i= 0; i < row->distinct_count; i++)
+  for (uint32_t i= 0; i < of->distinct_count; i++)
   {
     const std::string column= i < columns.size() ? columns[i] : "(hidden row number)";
     description+= (i ? "," : "") + column;
     char name[16];
     my_snprintf(name, sizeof name, "n_diff_pfx%02u", i + 1);
-    add_statistic(fill, row, name, row->distinct[i], row->pages_read, description);
+    add_statistic(row, of, name, of->distinct[i], of->pages_read, description);
   }
-  add_statistic(fill, row, "n_leaf_pages", row->leaf_pages, 0, "Number of leaf pages in the index");
-  add_statistic(fill, row, "size", row->pages, 0, "Number of pages in the index");
+  add_statistic(row, of, "n_leaf_pages", of->leaf_pages, 0, "Number of leaf pages in the index");
+  add_statistic(row, of, "size", of->pages, 0, "Number of pages in the index");
 }
 
 int fill_by(THD *thd, TABLE_LIST *tables, slc_statistics_cb add)
 {
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
-  Fill fill= {thd, tables->table, false};
-  const slc_err error= slc_statistics_list(engine, add, &fill);
-  return fill.failed || error ? 1 : 0;
+  SchemaRow row(thd, tables->table);
+  return told_error(slc_statistics_list(engine, add, &row)) || row.failed() ? 1 : 0;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tables, add_table); }
@@ -159,20 +130,7 @@ int fill_indexes(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tab
 
 } // namespace
 
-int table_stats_init(void *schema)
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= table_columns;
-  table->fill_table= fill_tables;
-  return 0;
-}
-
-int index_stats_init(void *schema)
-{
-  ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
-  table->fields_info= index_columns;
-  table->fill_table= fill_indexes;
-  return 0;
-}
+int table_stats_init(void *schema) { return set_up_schema_table(schema, table_columns, fill_tables); }
+int index_stats_init(void *schema) { return set_up_schema_table(schema, index_columns, fill_indexes); }
 
 } // namespace sluice

@@ -142,9 +142,14 @@ void update_buffer_pool_size(THD *thd, st_mysql_sys_var *, void *to, const void 
 
 void update_buffer_pool_dump_now(THD *, st_mysql_sys_var *, void *, const void *from)
 {
-  if (*static_cast<const my_bool *>(from) && engine &&
-      slc_page_list_dump(engine, settings.buffer_pool_filename, settings.buffer_pool_dump_pct, 0))
+  if (!*static_cast<const my_bool *>(from) || !engine)
+    return;
+  /* The list is synced to disk: other connections need not wait for that. */
+  const uint percent= settings.buffer_pool_dump_pct;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  if (slc_page_list_dump(engine, settings.buffer_pool_filename, percent, 0))
     complain("buffer_pool_dump_now");
+  mysql_mutex_lock(&LOCK_global_system_variables);
 }
 
 void update_buffer_pool_load_now(THD *, st_mysql_sys_var *, void *, const void *from)

@@ -1,6 +1,6 @@
-//! The C types of `plugin/sluice_abi.h`, field for field. No logic.
+//! The C types of `plugin/abi/`, field for field. No logic.
 //!
-//! `tests/drift.rs` compares both: fields and parameters by type and order, constants by value.
+//! `tests/drift` compares both: fields and parameters by type and order, constants by value.
 //!
 //! # Safety
 //! The contract of `lib.rs`. The function pointers here are the plugin's callbacks, with the
@@ -452,7 +452,8 @@ pub struct slc_table_info {
     pub indexes: u32,
     pub handles: u32,
     pub rows: i64,
-    pub autoinc: i64,
+    pub autoinc: u64,
+    pub autoinc_known: u8,
     pub changes: u64,
     pub created: i64,
     pub broken: slc_bytes,
@@ -497,7 +498,7 @@ pub struct slc_file_info {
     pub pages: i64,
     pub pages_used: i64,
 }
-pub type slc_file_info_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_file_info)>;
+pub type slc_file_info_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, row: *const slc_file_info) -> c_int>;
 
 pub type slc_run = Option<unsafe extern "C" fn(arg: *mut c_void)>;
 pub type slc_open_run = Option<unsafe extern "C" fn(arg: *mut c_void) -> c_int>;

@@ -1,15 +1,16 @@
-//! A hot backup: its thread, which writes the engine's stream to a named pipe.
+//! The thread of a hot backup. It calls the steps of [`Backup`], and writes the stream to a named
+//! pipe.
 //!
-//! The thread drives [`Backup`]: start, steps, end. Only a named pipe is written to, so a name that
-//! a user gives never overwrites a file. A write waits for the reader, but not for ever: the
-//! backup ends when it is cancelled, and the close of the engine cancels it.
+//! The name comes from a user. Files that are no named pipes are refused, so that a backup never
+//! overwrites a file. A write waits for the pipe's reader until the backup is cancelled. The close
+//! of the engine cancels it.
 //!
 //! # Safety
 //! The contract of `lib.rs`. `slc_backup_fix_point`: `about` points to `length` bytes.
 use super::abi::*;
 use super::engine::{enter, enter_value, name, slc_engine};
 use sluice::base::{Error, Result};
-use sluice::engine::backup::{Backup, BackupDesk, Phase};
+use sluice::engine::backup::{Backup, BackupControl, Phase};
 use sluice::engine::{Engine, Level};
 use std::ffi::c_char;
 use std::fs::{File, OpenOptions};
@@ -22,20 +23,20 @@ use std::time::Duration;
 
 /// Bytes that the pipe holds, if the system allows so many.
 const PIPE_BYTES: libc::c_int = 1 << 20;
-/// How often a write that waits looks whether the backup is still wanted.
+/// Milliseconds between two looks of a waiting write whether the backup was cancelled.
 const LOOK_MS: libc::c_int = 200;
 /// The backup's thread yields to the threads of clients, where they use all processors.
 const NICE: libc::c_int = 10;
-/// The log is followed in steps of this length.
+/// Pause between two steps while the log is copied as it grows.
 const FOLLOW: Duration = Duration::from_millis(10);
 
 struct PipeWriter {
     pipe: File,
-    desk: Arc<BackupDesk>,
+    control: Arc<BackupControl>,
 }
 
 impl PipeWriter {
-    fn open(path: &str, desk: Arc<BackupDesk>) -> Result<PipeWriter> {
+    fn open(path: &str, control: Arc<BackupControl>) -> Result<PipeWriter> {
         let pipe = open_pipe(path).map_err(|e| match e.raw_os_error() {
             Some(libc::ENXIO) => Error::Invalid(format!("{path}: nothing reads from the pipe")),
             _ => Error::Invalid(format!("{path}: {e}")),
@@ -48,10 +49,10 @@ impl PipeWriter {
         }
         // SAFETY: the descriptor is open. A smaller pipe is slower, and no more.
         unsafe { libc::fcntl(pipe.as_raw_fd(), libc::F_SETPIPE_SZ, PIPE_BYTES) };
-        Ok(PipeWriter { pipe, desk })
+        Ok(PipeWriter { pipe, control })
     }
     fn wait(&self) -> std::io::Result<()> {
-        if self.desk.check_wanted().is_err() {
+        if self.control.check_wanted().is_err() {
             return Err(std::io::Error::other("the backup was cancelled"));
         }
         let mut poll = libc::pollfd {
@@ -203,8 +204,8 @@ pub unsafe extern "C" fn slc_backup_phase(engine: *mut slc_engine) -> u32 {
     enter_value(engine, 0, || engine.backup.phase() as u32)
 }
 
-/// The backup has what is committed now. The caller blocks commits. `about`: what the backup tells
-/// of this moment.
+/// Fixes the point of the backup at the present end of the log. The caller blocks commits. `about`
+/// is a text that goes into the backup.
 #[no_mangle]
 pub unsafe extern "C" fn slc_backup_fix_point(engine: *mut slc_engine, about: slc_bytes) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };

@@ -6,7 +6,8 @@ use super::abi::*;
 use super::engine::{enter, slc_engine};
 use sluice::base::counters::Kind;
 use sluice::base::sync::contention;
-use sluice::engine::report::dictionary::{file_infos, index_infos, table_infos, FileKind, IndexKind};
+use sluice::base::Error;
+use sluice::engine::report::dictionary::{each_file, index_infos, table_infos, FileKind, IndexKind};
 use sluice::engine::report::metrics::metrics;
 use std::ffi::c_void;
 
@@ -81,7 +82,8 @@ pub unsafe extern "C" fn slc_table_info_list(
                 indexes: table.indexes,
                 handles: table.handles,
                 rows: known(table.rows),
-                autoinc: known(table.autoinc),
+                autoinc: table.autoinc.unwrap_or(0),
+                autoinc_known: table.autoinc.is_some() as u8,
                 changes: table.changes,
                 created: table.created_s as i64,
                 broken: text(table.broken.as_deref().unwrap_or("")),
@@ -131,7 +133,7 @@ pub unsafe extern "C" fn slc_file_info_list(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        for file in file_infos(engine)? {
+        each_file(engine, &mut |file| {
             let row = slc_file_info {
                 name: text(&file.name),
                 owner: text(file.owner.as_deref().unwrap_or("")),
@@ -150,8 +152,10 @@ pub unsafe extern "C" fn slc_file_info_list(
                 pages: known(file.usage.map(|usage| usage.pages as u64)),
                 pages_used: known(file.usage.map(|usage| usage.used as u64)),
             };
-            unsafe { send(cb, ctx, &row) };
-        }
-        Ok(())
+            match cb {
+                Some(cb) if unsafe { cb(ctx, &row) } != 0 => Err(Error::Interrupted),
+                _ => Ok(()),
+            }
+        })
     })
 }

@@ -49,7 +49,7 @@ impl Counter {
     }
 }
 
-/// How a counter's value moves.
+/// How a counter's value changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Only grows.
@@ -188,13 +188,13 @@ counters! {
     redo_log_recovery_estimate_ms,
     /// Checkpoints.
     checkpoints,
-    /// Gauge: the phase of the backup that is under way; 0: there is none.
+    /// Gauge: the phase of the backup that is running; 0: none.
     backup_phase,
     /// Gauge: bytes of the data files that the latest backup reads.
     backup_bytes_total,
-    /// Gauge: bytes of them that it has read.
+    /// Gauge: bytes of the data files that the latest backup has read so far.
     backup_bytes_copied,
-    /// Gauge: pages that it found not whole.
+    /// Gauge: pages that the latest backup found damaged or half written.
     backup_pages_broken,
     /// Pages written by bulk loads, past the pool and the redo log.
     bulk_pages_written,

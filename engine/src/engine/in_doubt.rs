@@ -143,6 +143,10 @@ impl InDoubt {
 
     /// A decision was begun, and the engine stopped before it was durable.
     pub(super) fn note_cut_short(&self, xid: &Xid) {
+        debug_assert!(
+            self.store.pool.check_alive().is_err(),
+            "only a stop of the engine cuts a decision short"
+        );
         self.lists.lock().cut_short.push(xid.clone());
     }
 

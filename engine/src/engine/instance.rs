@@ -2,7 +2,7 @@
 //!
 //! `start/open.rs` makes it. Locks: one mutex around the threads; one around gauges while they are
 //! read. Called by: `ffi`, [`Database`](super::Database), tests.
-use super::backup::desk::BackupDesk;
+use super::backup::control::BackupControl;
 use super::config::{Level, LogSink};
 use super::drain::DrainNotes;
 use super::in_doubt::InDoubt;
@@ -33,8 +33,8 @@ pub struct Engine {
     pub(super) publishing: RankedMutex<()>,
     /// Transactions that no connection attends to.
     pub in_doubt: InDoubt,
-    /// The backup that is under way, if there is one.
-    pub backup: Arc<BackupDesk>,
+    /// The state of the engine's backup.
+    pub backup: Arc<BackupControl>,
     pub(super) deadlocks: DeadlockTexts,
     pub(super) page_lists: Arc<PageLists>,
     pub(super) pool_rates: PoolRates,
@@ -204,20 +204,24 @@ impl Engine {
         self.redo().flush(self.redo().lsn(), FlushMode::Sync)
     }
 
-    /// Keeps the engine's files as they are, so that they can be copied, until it is called with
-    /// `false`. Nothing is dirty at the beginning. Threads that have something to write wait.
+    /// With `true`, writes a checkpoint and then holds off all writes to the engine's files, so
+    /// that another program can copy them. Threads that have to write wait until a call with
+    /// `false`.
+    ///
+    /// Writes are held off also if the checkpoint fails: the program may copy the files all the
+    /// same. Its copy then has more to recover.
     pub fn hold_writes(&self, hold: bool) -> Result<()> {
-        if hold {
-            self.checkpoint()?;
-        }
+        let written = if hold { self.checkpoint() } else { Ok(()) };
         self.store.pool.disk().hold_writes(hold);
-        Ok(())
+        written
     }
 
     /// Writes all dirty pages and moves the checkpoint.
     pub fn checkpoint(&self) -> Result<()> {
         self.flush_log()?;
+        let flushed = self.durable_lsn();
         self.store.pool.flush_all()?;
+        debug_assert!(self.durable_lsn() >= flushed, "the durable LSN never goes back");
         write_checkpoint(&self.store.pool, self.store.pool.checkpoint_lsn())
     }
 }

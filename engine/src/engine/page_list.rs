@@ -1,8 +1,8 @@
-//! The page list of the buffer pool: dumps and loads on request, and their status in words.
+//! [`PageLists`]: dumps and loads of the buffer pool's page list, and texts about their progress.
 //!
-//! A dump is done by the thread that asks. A load is done by a worker in bounded steps (I7). While
-//! other threads miss pages, it reads no more than `io_capacity_max` pages a second. A list that
-//! cannot be used is ignored, with a warning that names it.
+//! The thread that asks for a dump writes it. A worker loads a list in bounded steps (I7). While
+//! other threads miss pages, it reads at most `io_capacity_max` pages a second. A list that cannot
+//! be used is ignored, with a warning that names it.
 //!
 //! Lock: one of rank `Leaf`, not held while the disk is used.
 //! Called by: `pool_control`, `workers`.
@@ -26,7 +26,7 @@ struct State {
     load_status: String,
     /// The list that the worker is to load next.
     wanted: Option<String>,
-    /// A load goes on, or did not end: the pool does not hold what the list names.
+    /// A load was asked for and has not ended, so the pool lacks pages of the list.
     is_incomplete: bool,
 }
 
@@ -69,11 +69,11 @@ impl PageLists {
         }
         done.map(drop)
     }
-    /// Does the pool not hold what the list names, because its load has not ended?
+    /// True while the pool lacks pages of the list, because a load has not ended.
     pub fn is_incomplete(&self) -> bool {
         self.state.lock().is_incomplete
     }
-    /// The worker loads the list next.
+    /// Has the worker load the list next.
     pub fn request(&self, name: &str) -> Result<()> {
         check_name(name)?;
         self.abort.store(false, Ordering::Release);
@@ -83,11 +83,11 @@ impl PageLists {
         state.load_status = "Loading of buffer pool begins".into();
         Ok(())
     }
-    /// Ends the load that goes on, if there is one.
+    /// Makes the present load end at its next step.
     pub fn abort(&self) {
         self.abort.store(true, Ordering::Release);
     }
-    /// What is going on, or was done last: a dump, and a load.
+    /// Texts about the present or the latest dump, and load.
     pub fn status_texts(&self) -> (String, String) {
         let state = self.state.lock();
         (state.dump_status.clone(), state.load_status.clone())
@@ -98,8 +98,8 @@ impl PageLists {
     fn set_load_status(&self, status: String) {
         self.state.lock().load_status = status;
     }
-    /// Loads the list. `pause` is called between steps with the milliseconds that are due, and
-    /// says whether to go on.
+    /// Loads the list. Between steps it calls `pause` with the milliseconds to wait. `pause`
+    /// returns false to end the load.
     pub fn load(&self, store: &Store, log: &LogSink, name: &str, pause: &dyn Fn(u64) -> bool) -> Result<()> {
         let pool = &store.pool;
         let mut load = match PageListLoad::begin(pool, name) {
@@ -146,6 +146,10 @@ impl PageLists {
             if self.abort.load(Ordering::Acquire) {
                 return Ok(LoadEnd::Aborted);
             }
+            debug_assert!(
+                load.read <= load.tried && load.tried <= load.listed,
+                "of the list's pages"
+            );
             let before = load.read;
             if !load.step(pool)? {
                 return Ok(if load.is_full { LoadEnd::Full } else { LoadEnd::Done });
@@ -166,7 +170,7 @@ impl PageLists {
     }
 }
 
-/// `Err(Invalid)`: a page list cannot have this name.
+/// Checks the name of a page list. `Error::Invalid`: it is no plain name, or the engine uses it.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     let is_ours = name.ends_with(".slu")

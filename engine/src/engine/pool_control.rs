@@ -1,4 +1,4 @@
-//! What users ask of the buffer pool: another size, its page list, its statistics.
+//! [`PoolControl`]: a user's requests to the buffer pool, for its size, page list and statistics.
 //!
 //! Called by: `ffi`, `runtime_settings`, users of the crate.
 use super::config::Level;
@@ -7,12 +7,12 @@ use super::page_list::check_name;
 use super::pool_rates::PoolStats;
 use crate::base::Result;
 
-/// The door to the buffer pool.
+/// Requests to the buffer pool of an engine.
 pub struct PoolControl<'e>(pub &'e Engine);
 
 impl PoolControl<'_> {
-    /// Makes the buffer pool hold about `bytes`. Returns when that is done. `watch` is asked now
-    /// and then, and may end a shrink with an error. After an error the pool has its old size.
+    /// Changes the pool's size to about `bytes`, and returns then. A shrink calls `watch` now and
+    /// then, and ends with its error. After an error the pool has its old size.
     pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
         let old = self.0.store.pool.size();
         self.0.store.pool.resize(bytes, watch)?;
@@ -25,8 +25,8 @@ impl PoolControl<'_> {
         }
         Ok(())
     }
-    /// Writes the list of the `percent` hottest pages of the pool. `at_close`: not if a load has
-    /// not ended, for the list on disk is better then.
+    /// Writes the list of the `percent` most recently used pages. With `at_close`, the list on disk
+    /// stays if a load of it has not ended: then it is the better one.
     pub fn dump(&self, name: &str, percent: u32, at_close: bool) -> Result<()> {
         if at_close && self.0.page_lists.is_incomplete() {
             self.0.note(
@@ -37,7 +37,7 @@ impl PoolControl<'_> {
         }
         self.0.page_lists.dump(&self.0.store.pool, &self.0.log, name, percent)
     }
-    /// A worker loads the list's pages. With `if_there`, nothing is done if there is no such list.
+    /// Has a worker load the list's pages. With `if_there`, a missing list is no error.
     pub fn request_load(&self, name: &str, if_there: bool) -> Result<()> {
         check_name(name)?;
         if if_there && !self.0.store.pool.disk().exists(name)? {
@@ -45,11 +45,11 @@ impl PoolControl<'_> {
         }
         self.0.page_lists.request(name)
     }
-    /// Ends the load that goes on, if there is one.
+    /// Makes the present load end at its next step.
     pub fn abort_load(&self) {
         self.0.page_lists.abort();
     }
-    /// Loads the list's pages now; returns when that is done.
+    /// Loads the list's pages, and returns then. For an engine without background workers.
     pub fn load(&self, name: &str) -> Result<()> {
         self.0.page_lists.request(name)?;
         match self.0.page_lists.take_wanted() {
@@ -57,8 +57,7 @@ impl PoolControl<'_> {
             None => Ok(()),
         }
     }
-    /// What is going on, or was done last: a resize of the buffer pool; a dump, and a load, of its
-    /// page list.
+    /// Texts about the present or the latest resize of the pool, dump and load of its page list.
     pub fn status_texts(&self) -> [String; 3] {
         let (dump, load) = self.0.page_lists.status_texts();
         [self.0.store.pool.resize_status(), dump, load]

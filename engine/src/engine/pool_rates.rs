@@ -1,4 +1,4 @@
-//! Statistics of the buffer pool: totals, and rates since they were asked for last.
+//! Statistics of the buffer pool: totals, and what has been added since the last call.
 //!
 //! Lock: one of rank `Leaf`. Called by: `pool_control`.
 use crate::base::sync::{Rank, RankedMutex};
@@ -16,7 +16,7 @@ pub struct PoolTotals {
     pub requested: u64,
 }
 
-/// What one look at the pool shows.
+/// Statistics of one moment.
 #[derive(Clone, Copy, Default, Debug)]
 pub struct PoolStats {
     pub pages: u64,
@@ -24,21 +24,21 @@ pub struct PoolStats {
     pub heat: PoolHeat,
     pub dirty: u64,
     pub totals: PoolTotals,
-    /// What has come since the last look.
+    /// The totals' growth since the last call.
     pub since: PoolTotals,
-    /// Seconds since the last look.
+    /// Seconds since the last call.
     pub seconds: f64,
 }
 
 impl PoolStats {
-    /// Of a thousand requests since the last look, how many found their page in the pool.
+    /// Of a thousand requests since the last call, those that found their page in the pool.
     pub fn hits_per_thousand(&self) -> u64 {
         let misses = 1000 * self.since.read.min(self.since.requested);
         misses
             .checked_div(self.since.requested)
             .map_or(0, |missed| 1000 - missed)
     }
-    /// A second, of what has come since the last look.
+    /// A growth since the last call, per second.
     pub fn rate(&self, since: u64) -> f64 {
         if self.seconds > 0.0 {
             since as f64 / self.seconds
@@ -48,7 +48,7 @@ impl PoolStats {
     }
 }
 
-/// The last look.
+/// The totals at the last call, and its time in microseconds.
 pub(super) struct PoolRates(RankedMutex<(PoolTotals, u64)>);
 
 impl PoolRates {
@@ -56,6 +56,10 @@ impl PoolRates {
         PoolRates(RankedMutex::new(Rank::Leaf, Default::default()))
     }
     pub fn stats(&self, counters: &Counters, heat: PoolHeat, now_us: u64) -> PoolStats {
+        debug_assert!(
+            heat.cold <= heat.pages && heat.in_flight <= heat.pages,
+            "parts of the pages in the pool"
+        );
         let totals = PoolTotals {
             read: counters.buffer_pool_reads.get(),
             read_ahead: counters.buffer_pool_read_ahead.get(),

@@ -116,6 +116,7 @@ impl LoserRollback {
     /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is
     /// lost, try again later.
     pub fn step(&mut self, store: &Store, records_max: usize) -> Result<bool> {
+        assert!(records_max > 0, "a step undoes something");
         if self.current.is_none() {
             let Some(next) = self.waiting.last() else {
                 return Ok(false);

@@ -29,6 +29,7 @@ impl Engine {
             self.rollback(trx)?;
             return Err(why);
         }
+        debug_assert!(!trx.is_started(), "a commit ends the transaction");
         if durable {
             self.flush_to(lsn)
         } else {
@@ -43,6 +44,7 @@ impl Engine {
         if lsn == 0 {
             return Ok(());
         }
+        debug_assert!(lsn <= self.lsn(), "what is made durable is in the log");
         match CommitFlush::from_number(self.commit_flush.load(Ordering::Relaxed)) {
             CommitFlush::Lazy => self.store.pool.check_alive(),
             CommitFlush::Write => self.redo().flush(lsn, FlushMode::Write),
@@ -84,8 +86,8 @@ impl Engine {
         }
         ended
     }
-    /// Stores a replication position that comes with no change of rows. Durable on return, whatever
-    /// the flush mode is: it may be past transactions that the log has and the disk has not.
+    /// Stores a replication position without a change of rows. It is durable on return, whatever
+    /// the flush mode is, and so is every commit before it.
     pub fn set_position(&self, position: &[u8]) -> Result<()> {
         let lsn = self.store.trx_sys.set_position(position)?;
         if planted(Mutant::PositionNotFlushed) {

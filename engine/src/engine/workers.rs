@@ -33,6 +33,8 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+/// Bytes of a thread's name.
+const THREAD_NAME_MAX: usize = 15;
 const CLEANER_TICK_MS: u64 = 100;
 const CHECKPOINT_TICK_MS: u64 = 200;
 const SYNC_TICK_MS: u64 = 1000;
@@ -172,6 +174,8 @@ impl Group {
         log: &LogSink,
         body: impl FnOnce(&Store, &Stop) -> Result<()> + Send + 'static,
     ) {
+        assert!(name.len() <= THREAD_NAME_MAX, "the system cuts longer names");
+        assert!(!self.stop.is_asked(), "a group that stops gets no further thread");
         let (shared, log) = (store.clone(), log.clone());
         let (store, stop) = (shared.clone(), self.stop.clone());
         let label = name.to_string();

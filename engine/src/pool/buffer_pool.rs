@@ -35,7 +35,6 @@ pub struct Pool {
     recovery: RecoveryState,
     loads: Loads,
     observers: GeometryObservers,
-    /// One resize at a time; its progress in words.
     resize: Resize,
     /// The last version given to a changed page of an unlogged file.
     unlogged_version: AtomicU64,
@@ -118,8 +117,8 @@ impl Pool {
     pub fn read_resident(&self, id: PageId) -> Option<PageRead<'_>> {
         self.reader.read_resident(id)
     }
-    /// The same for a page that the caller goes back to: no new use of the page. So a scan that
-    /// takes several looks at each page does not make its pages look hot.
+    /// The same for a page that the caller latches again: this counts as no new use. So a scan that
+    /// latches each page several times does not make its pages look hot.
     pub fn read_again(&self, id: PageId) -> Option<PageRead<'_>> {
         self.reader.read_again(id)
     }
@@ -156,18 +155,18 @@ impl Pool {
     pub fn geometry(&self) -> PoolGeometry {
         self.store().frames.geometry()
     }
-    /// Makes the pool hold about `bytes` of pages. `watch` is asked now and then, and may end a
-    /// shrink with an error. After an error the pool has its old size. The caller holds no latch.
+    /// Changes the pool's size to about `bytes`. A shrink calls `watch` now and then, and ends with
+    /// its error. After an error the pool has its old size. The caller holds no latch.
     pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
         self.resize.run(self.writer(), bytes, watch)?;
         self.observers.notify(&self.geometry());
         Ok(())
     }
-    /// What the latest resize does, or did, in words.
+    /// A text about the present or the latest resize.
     pub fn resize_status(&self) -> String {
         self.resize.status()
     }
-    /// How much the pages in the pool are used. Looks at each frame.
+    /// Counts the pages by their use. Looks at each frame.
     pub fn heat(&self) -> PoolHeat {
         self.store().heat()
     }

@@ -108,8 +108,8 @@ impl Direct {
         writer.counters.bulk_pages_written.add(count as u64);
         Ok(())
     }
-    /// A backup may have read the pages before, and takes them from the log (B4). Recovery takes
-    /// them from there, too, with what the log has of them after that.
+    /// Logs images of the pages. A backup may have read these pages before, so it needs them in its
+    /// log (B4). A recovery applies the images, too, and then the later changes.
     fn log_images(&self, first: PageNo, pages: &[u8]) -> Result<()> {
         let redo = self.pool.redo();
         for (no, page) in (first..).zip(pages.chunks_exact(PAGE_SIZE)) {

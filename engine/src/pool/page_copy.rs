@@ -1,14 +1,13 @@
 //! Pages of a file, read for a backup while other threads write them.
 //!
-//! Each page is whole (B2): its checksum and its number are right, or it is all zeros. A page that
-//! is neither was read during a write, so it is read again. If that does not help, the pool may
-//! have the page. Otherwise it is broken, or a load that a crash ended has left it; the caller is
-//! given its number.
+//! A page is whole (B2) if its checksum and its number are right, or if it is all zeros. Any other
+//! page was probably read during a write, so it is read again. If it is still not whole, it is
+//! taken from the pool. A page that is not in the pool either is damaged, or was left by a load
+//! that a crash ended. The caller gets the numbers of such pages.
 //!
-//! The pool's frames stay as they are: nothing is read into them.
+//! No page is read into the pool's frames.
 //!
-//! Latches: that of one page, for the time of a copy of it.
-//! Called by: the engine's backup.
+//! Latches: that of one page, for the time of a copy of it. Called by: the engine's backup.
 use super::buffer_pool::Pool;
 use super::page::{check, seal, PAGE_SIZE};
 use crate::base::sync::give_way;
@@ -46,7 +45,8 @@ fn read_again(open: &OpenFile, id: PageId, page: &mut [u8]) -> Result<bool> {
     Ok(false)
 }
 
-/// The page as the pool has it. Its redo may not be durable yet: the backup's log reaches further.
+/// Takes the page from the pool. Its redo may not be durable yet, but the backup's log will have
+/// it.
 fn copy_frame(pool: &Pool, id: PageId, page: &mut [u8]) -> bool {
     let Some(frame) = pool.read_resident(id) else {
         return false;

@@ -1,22 +1,23 @@
-//! A copy of the log while it grows, for a backup; and the way back, to the files of a log.
+//! [`LogCopy`] copies the log while it grows, for a backup. [`LogRestore`] makes the files of a log
+//! from such a copy.
 //!
 //! ```text
-//! begin_copy   Under `RedoControl`: the checkpoint, the epochs since, and the hold. Checkpoints go
-//!              on, but recycle no segment that is not copied yet (B1).
-//! copy_some    Blocks that are full and durable never change again, so they are read from the
-//!              segments. The checksum of each is checked: another block of the same page may be
-//!              written right then.
-//! copy_end     The last block, up to the LSN at which the copy ends. It may be written again
-//!              meanwhile: it is read until its checksum is right. What follows in it is cut off:
-//!              it may hold a commit after the point.
+//! begin_copy   Takes, under `RedoControl`, the checkpoint and the epochs since, and begins the
+//!              hold. Checkpoints go on, but recycle no segment that is not copied yet (B1).
+//! copy_some    Reads full, durable blocks from the segments. Such blocks never change again. Each
+//!              checksum is checked, because another block of the same page may be written just
+//!              then.
+//! copy_end     Reads the last block, which may be written again meanwhile, until its checksum is
+//!              right. Bytes after the end of the copy are removed: they may hold a later commit.
 //! ```
-//! The hold costs segments, not writers: the ring makes new ones. Once the copy lags by more than
-//! `LAG_RINGS` times the ring's capacity the hold ends by itself, and the copy fails.
+//! The hold costs segments, and makes no writer wait: the ring makes new segments. A copy that lags
+//! by more than `LAG_RINGS` times the ring's capacity loses its hold, and fails.
 //!
 //! Takes `RedoControl`, and `RedoRing` through reads of segments. Called by: `engine`'s backup.
 use super::block_format::{self as block, BlockInfo, BLOCK};
 use super::control::{Control, Epoch, CONTROL_FILE};
 use super::log::{Redo, NO_COPY};
+use super::reader::{scan_by, EachGroup, ScanEnd};
 use super::segment_ring as ring;
 use crate::base::bytes::{get_u16, get_u32, get_u64, push_bytes, take_bytes};
 use crate::base::sync::give_way;
@@ -34,7 +35,7 @@ const CHUNK: usize = 256 << 10;
 /// Reads of a block that is being written.
 const TRIES_MAX: usize = 1000;
 
-/// Where a copy of the log begins, and what a recovery has to know of it.
+/// The beginning of a copy of the log, with what recovery needs to read it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LogStart {
     pub checkpoint: Lsn,
@@ -144,12 +145,12 @@ impl Redo {
             buffer: AlignedBuf::new(CHUNK),
         })
     }
-    /// A copy of the log is under way, or has lagged too far and not ended yet.
+    /// Is a copy of the log under way? Also true of one that has lost its hold and not ended yet.
     pub fn is_copied(&self) -> bool {
         self.copied_from.load(Ordering::Acquire) != NO_COPY
     }
-    /// Segments from here on are kept. A copy that lags too far loses its hold. The caller holds
-    /// `RedoControl`.
+    /// The LSN from which segments are kept for the copy; without a copy, above every LSN. A copy
+    /// that lags too far loses its hold. The caller holds `RedoControl`.
     pub(super) fn kept_for_copy(&self) -> Lsn {
         let from = self.copied_from.load(Ordering::Acquire);
         if from < LOST && self.lsn().saturating_sub(from) > self.capacity() * LAG_RINGS {
@@ -357,8 +358,8 @@ impl LogRestore {
         self.segment = Some((number, file));
         Ok(())
     }
-    /// The log is whole up to `end`. Its control file comes last: without it there is no log.
-    pub fn finish(self, end: Lsn) -> Result<()> {
+    /// The log is whole up to `end`, and durable.
+    pub fn finish(self, end: Lsn) -> Result<RestoredLog> {
         // Where `end` is the first byte of a block's data, the block before it has all.
         if block::position_of(self.next) < block::position_of(end) {
             return Err(Error::corrupt(format!(
@@ -369,16 +370,35 @@ impl LogRestore {
         if let Some((_, file)) = self.segment {
             file.sync()?;
         }
+        Ok(RestoredLog {
+            disk: self.disk,
+            control: Control {
+                sequence: 1,
+                checkpoint: self.start.checkpoint,
+                durable: end,
+                segment_size: self.start.segment_size,
+                payload: self.start.payload,
+                off: false,
+                epochs: self.start.epochs,
+            },
+        })
+    }
+}
+
+/// The segments of a restored log. Without a control file no engine opens them.
+pub struct RestoredLog {
+    disk: Arc<dyn Disk>,
+    control: Control,
+}
+
+impl RestoredLog {
+    /// Calls `each` with every group of the log: see [`scan`](super::reader::scan).
+    pub fn scan(&self, each: EachGroup<'_>) -> Result<ScanEnd> {
+        scan_by(&*self.disk, &self.control, self.control.checkpoint, each)
+    }
+    /// Makes the control file, as the last step of a restore.
+    pub fn publish(self) -> Result<()> {
         debug_assert!(!self.disk.exists(CONTROL_FILE)?, "a log is restored once");
-        let control = Control {
-            sequence: 1,
-            checkpoint: self.start.checkpoint,
-            durable: end,
-            segment_size: self.start.segment_size,
-            payload: self.start.payload,
-            off: false,
-            epochs: self.start.epochs,
-        };
-        control.create(&*self.disk)
+        self.control.create(&*self.disk)
     }
 }

@@ -7,7 +7,7 @@
 //! `record.rs` (records). The files below stand in their order, top to bottom: a file uses only
 //! files below it.
 
-/// A copy of the log while it grows, for a backup, and its return.
+/// Copies the log while it grows, for a backup, and restores it.
 pub mod copy;
 /// Turning the log off and on again.
 mod on_off;

@@ -36,7 +36,11 @@ pub type EachGroup<'a> = &'a mut dyn FnMut(Lsn, Lsn, &[u8]) -> Result<()>;
 /// blocks that were once durable cannot be read. Such damage in the middle of the log is never cut
 /// off silently.
 pub fn scan(disk: &dyn Disk, from: Lsn, each: EachGroup<'_>) -> Result<ScanEnd> {
-    let control = Control::read(disk)?;
+    scan_by(disk, &Control::read(disk)?, from, each)
+}
+
+/// The same for a log whose control file is not written yet.
+pub(super) fn scan_by(disk: &dyn Disk, control: &Control, from: Lsn, each: EachGroup<'_>) -> Result<ScanEnd> {
     assert!(from >= control.checkpoint, "segments below the checkpoint are reused");
     let mut blocks = Blocks::new(disk, control.segment_size);
     let mut groups = Groups::new(block::position_of(from));
@@ -51,7 +55,7 @@ pub fn scan(disk: &dyn Disk, from: Lsn, each: EachGroup<'_>) -> Result<ScanEnd> 
             .map(|next| block::position_of(next.previous_end));
         let reached = read_epoch(&mut blocks, &mut groups, epoch, limit, each)?;
         match limit {
-            None => return end_of_log(&mut blocks, &groups, epoch, &control, reached),
+            None => return end_of_log(&mut blocks, &groups, epoch, control, reached),
             Some(limit) if reached == limit && groups.start == limit => {}
             Some(limit) => {
                 let what = format!("the log once reached {}", block::lsn_of(limit));

@@ -383,7 +383,7 @@ impl SegmentRing {
     /// needs a further segment yet. A writer that needs one meets the full disk before it changes
     /// anything.
     ///
-    /// `kept`: at most `checkpoint`. Segments from there on stay, because they are being copied.
+    /// `kept`: segments from this LSN on stay, too, because they are being copied.
     pub fn recycle(&self, checkpoint: Lsn, kept: Lsn) -> Result<()> {
         let mut numbers = self.numbers.lock();
         match self.try_recycle(&mut numbers, checkpoint, kept) {

@@ -5,9 +5,9 @@
 //! before the file is unlinked. A crash in between leaves a file that recovery removes. So redo
 //! meets a missing file only if the file was dropped later in the log. The callers hold the
 //! checkpoint back meanwhile, so that both records stay in the log as long as they may be needed
-//! (`engine/unnamed.rs`). A file that cannot be unlinked is listed (`orphans`). The name of a
-//! temporary table's file marks it as temporary; the engine removes such files at open. Called by:
-//! the table layer's DDL, and `engine` at open.
+//! (`engine/start/orphan_files.rs`). A file that cannot be unlinked is listed (`orphans`). The name
+//! of a temporary table's file marks it as temporary; the engine removes such files at open. Called
+//! by: the table layer's DDL, and `engine` at open.
 use super::bitmap::FIRST_BITMAP;
 use super::bitmap_page::format_bitmap;
 use super::header::{

@@ -149,8 +149,8 @@ impl TrxSys {
         self.visibility.position().1
     }
 
-    /// Stores a position that comes with no change of rows, as that of a transaction without any.
-    /// To be flushed up to the LSN returned.
+    /// Stores a position without a change of rows, by a transaction of its own. The caller flushes
+    /// the log up to the LSN returned.
     pub fn set_position(&self, position: &[u8]) -> Result<Lsn> {
         let mut trx = self.new_trx(Arc::new(NoConnection), 0);
         self.start(&mut trx, Isolation::ReadCommitted, 0);
@@ -162,7 +162,7 @@ impl TrxSys {
         Ok(self.commit(&mut trx))
     }
 
-    /// The transaction gets an id, and will have an end marker, also if it changes no row.
+    /// Gives the transaction an id, so that its end has a marker even if it changes no row.
     pub fn begin_writing(&self, trx: &mut Trx) -> Result<()> {
         self.ensure_id(trx)?;
         self.reserve_undo(trx, POSITION_MAX)?;

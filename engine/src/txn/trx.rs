@@ -196,8 +196,8 @@ impl Trx {
     pub fn id(&self) -> TrxId {
         self.shared.id()
     }
-    /// The transaction's place in the order that a cluster has decided (C1); 0: it has none. To its
-    /// end, or until it is given another one.
+    /// Sets the transaction's place in the order that a cluster has decided (C1); 0: none. The
+    /// place holds until the transaction ends, or gets another one.
     pub fn set_place(&mut self, place: u64) {
         self.shared.place.store(place, Ordering::Relaxed);
     }

@@ -1,12 +1,11 @@
-//! The header (`plugin/sluice_abi.h`) and the library have the same ABI. Functions are compared by
-//! the types of their parameters and results, structs by the names, types and order of their
-//! fields, constants by value.
+//! The headers (`plugin/sluice_abi.h` and `plugin/abi/`) and the library have the same ABI.
+//! Functions are compared by the types of their parameters and results, structs by the names, types
+//! and order of their fields, constants by value.
 //!
 //! `header.rs` and `library.rs` read one side each. Both write types in Rust's notation, without
 //! names of parameters and with the names of function types and of `slc_err` resolved.
 //!
-//! # Safety
-//! No code here is unsafe; the word is in texts that the tests read.
+//! # Safety No code here is unsafe; the word is in texts that the tests read.
 mod header;
 mod library;
 mod tokens;
@@ -56,9 +55,23 @@ fn resolved(text: &str, aliases: &BTreeMap<String, String>) -> String {
     out + rest
 }
 
+/// The headers that `sluice_abi.h` includes, in its order.
 fn header() -> Abi {
-    let path = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin/sluice_abi.h");
-    header::read(&fs::read_to_string(path).expect("the header"))
+    let plugin = Path::new(env!("CARGO_MANIFEST_DIR")).join("../plugin");
+    let read = |name: &str| fs::read_to_string(plugin.join(name)).unwrap_or_else(|e| panic!("{name}: {e}"));
+    let all = read("sluice_abi.h");
+    let included: Vec<&str> = all
+        .lines()
+        .filter_map(|line| line.strip_prefix("#include \"")?.strip_suffix('"'))
+        .collect();
+    let there = fs::read_dir(plugin.join("abi")).expect("plugin/abi").count();
+    assert_eq!(
+        included.len(),
+        there,
+        "sluice_abi.h includes every header of plugin/abi"
+    );
+    let texts: Vec<String> = included.into_iter().map(read).collect();
+    header::read(&texts.concat())
 }
 
 fn library() -> Abi {

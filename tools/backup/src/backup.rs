@@ -5,9 +5,9 @@
 //! 3. The last stage of `mariadb-backup` ends: there the server fixes the point, and ends its
 //!    stream (B7).
 //! 4. Both say where the binary log was then. If these differ the backup has failed.
+use crate::other_engines::{OtherEngines, Position};
 use crate::pages::{PageState, Pages};
 use crate::progress::{Progress, Throttle};
-use crate::rest::{Position, Rest};
 use crate::server::quoted;
 use crate::stream::{about_text, u32_at, u64_at, About, Packer, ABOUT, BLANK, DONE};
 use crate::target::{sync_names, Target};
@@ -33,16 +33,20 @@ pub struct Shared(Arc<Mutex<Packer<BufWriter<Target>>>>);
 
 impl Shared {
     pub fn put(&self, kind: u32, payload: &[u8]) -> Result<()> {
-        let mut packer = self.0.lock().map_err(|_| "a bug was met".to_string())?;
+        let mut packer = self
+            .0
+            .lock()
+            .map_err(|_| "a thread of this program has panicked".to_string())?;
         packer.put(kind, payload)
     }
 }
 
-/// A folder for the pipe, removed at the end.
+/// A folder for the pipe and for mariadb-backup's files. Its drop removes it.
 struct Scratch(PathBuf);
 
 impl Scratch {
-    /// The server's user must reach the pipe, and write to it; other users can do no more.
+    /// The server's user must be able to open the pipe for writing. So all users can write to it,
+    /// and none but this one can read it.
     fn create() -> Result<Scratch> {
         let name = format!("sluice-backup-{}-{:x}", std::process::id(), random()?);
         let folder = std::env::temp_dir().join(name);
@@ -66,7 +70,7 @@ impl Scratch {
 
 impl Drop for Scratch {
     fn drop(&mut self) {
-        // What stays in the folder for temporary files hurts nothing.
+        // A folder that stays does no harm.
         let _ = std::fs::remove_dir_all(&self.0);
     }
 }
@@ -82,7 +86,8 @@ fn random() -> Result<u64> {
     Ok(u64::from_le_bytes(bytes))
 }
 
-/// The reading end. It does not wait for a writer until the server has the other end.
+/// Opens the reading end. Reads do not wait until [`make_blocking`], after the server has opened
+/// the writing end.
 fn open_pipe(path: &Path) -> Result<File> {
     let opened = std::fs::OpenOptions::new()
         .read(true)
@@ -141,7 +146,7 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         ..
     } = backup;
     let packer = Arc::into_inner(out.0).and_then(|packer| packer.into_inner().ok());
-    let packer = packer.ok_or("a bug was met: the backup is still being written")?;
+    let packer = packer.ok_or("a thread of this program has panicked, or still writes the backup")?;
     let bytes = packer.bytes();
     // What is still buffered belongs to a backup that has failed, or is flushed already.
     let (target, _) = packer.into_inner().into_parts();
@@ -149,10 +154,7 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         target.remove();
         return Err(why);
     }
-    if let Some(path) = &arguments.save_pages {
-        save(path, &pages.encode())?;
-    }
-    target.finish()?;
+    finish(target, arguments.save_pages.as_deref(), &pages)?;
     let seconds = progress.elapsed().as_secs_f64();
     progress.say(&format!(
         "backup done: {} MiB in {seconds:.1} s; {}",
@@ -162,6 +164,13 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
     Ok(())
 }
 
+fn shown(position: &Position) -> String {
+    match position {
+        Some((file, at)) => format!("{file} {at}"),
+        None => "no position".into(),
+    }
+}
+
 pub fn summary(about: &About) -> String {
     match about.get("binary_log") {
         Some(position) => format!("binary log position: {position}"),
@@ -169,9 +178,23 @@ pub fn summary(about: &About) -> String {
     }
 }
 
+/// The backup gets its name before its list of pages does. So a list never names a backup that is
+/// not there. After a crash in between, the old list is still that of a base.
+fn finish(target: Target, list: Option<&Path>, pages: &Pages) -> Result<()> {
+    target.finish()?;
+    let Some(list) = list else { return Ok(()) };
+    save(list, &pages.encode()).map_err(|why| {
+        format!(
+            "the backup is whole, but no increment of it can be made, because its list of pages was not written: {why}"
+        )
+    })
+}
+
 /// Written whole, or not at all.
 fn save(path: &Path, bytes: &[u8]) -> Result<()> {
-    let new = path.with_extension("new");
+    let mut new = path.as_os_str().to_owned();
+    new.push(".new");
+    let new = PathBuf::from(new);
     let written = File::create(&new)
         .and_then(|mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
         .and_then(|()| std::fs::rename(&new, path));
@@ -187,7 +210,7 @@ struct Backup<'a> {
     base: Option<Pages>,
     /// Pages that went into the backup.
     stored: u64,
-    /// Pages of the file at hand that the server has passed.
+    /// Pages of the present file that the server has read.
     passed: u32,
     broken: u64,
     about: About,
@@ -206,7 +229,7 @@ impl Backup<'_> {
         let mut frames = frames.map_err(|e| e.to_string())?;
         let mut rest = None;
         let point = self.follow(&mut frames, &mut rest, &scratch.0);
-        // Why mariadb-backup failed says more than that the server's part was ended for it.
+        // If mariadb-backup has failed, its error is shown: the server's part only ended with it.
         let position = match (rest, &point) {
             (Some(rest), Err(_)) if !rest.is_over() => {
                 rest.abort();
@@ -218,11 +241,12 @@ impl Backup<'_> {
         let (point, at) = point?;
         self.end(point, &at, position, version.first())
     }
-    /// Takes the server's part, up to its point. Returns that, and what the server says of it.
+    /// Takes the server's part of the stream. Returns the point, and the server's position in the
+    /// binary log then.
     fn follow(
         &mut self,
         frames: &mut FrameReader<impl Read>,
-        rest: &mut Option<Rest>,
+        rest: &mut Option<OtherEngines>,
         scratch: &Path,
     ) -> Result<(u64, String)> {
         loop {
@@ -296,7 +320,7 @@ impl Backup<'_> {
         self.out.put(PAGES, &[&head, pages].concat())
     }
     /// The data files are copied: now the other engines, and then the point.
-    fn start_rest(&mut self, scratch: &Path) -> Result<Option<Rest>> {
+    fn start_rest(&mut self, scratch: &Path) -> Result<Option<OtherEngines>> {
         if let Some(base) = &self.base {
             for file in self.pages.files() {
                 for (first, count) in self.pages.blank_since(base, file) {
@@ -317,14 +341,16 @@ impl Backup<'_> {
             // The server may be gone: then its part has ended.
             let _ = connection.sql("SET GLOBAL sluice_backup_to = ''");
         };
-        Rest::start(self.arguments, scratch, self.out.clone(), end_server_part).map(Some)
+        OtherEngines::start(self.arguments, scratch, self.out.clone(), end_server_part).map(Some)
     }
     fn end(&mut self, point: u64, at: &str, rest: Position, version: Option<&String>) -> Result<()> {
         let position = at.split_once(' ');
         let position = position.map(|(file, position)| (file.to_string(), position.parse().unwrap_or(0)));
         if !self.arguments.sluice_only && rest != position {
             return Err(format!(
-                "Sluice's point is {position:?} of the binary log, that of mariadb-backup is {rest:?}: another backup ran at the same time"
+                "Sluice's part ends at {} of the binary log, that of mariadb-backup at {}: another backup ran at the same time; try again",
+                shown(&position),
+                shown(&rest)
             ));
         }
         self.out
@@ -364,7 +390,32 @@ impl Backup<'_> {
         }
         self.out.put(ABOUT, about_text(&self.about).as_bytes())?;
         self.out.put(DONE, b"")?;
-        let mut packer = self.out.0.lock().map_err(|_| "a bug was met".to_string())?;
+        let mut packer = self
+            .out
+            .0
+            .lock()
+            .map_err(|_| "a thread of this program has panicked".to_string())?;
         packer.flush()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backup_without_its_name_leaves_the_list_of_its_base() {
+        let folder = std::env::temp_dir().join(format!("sluice-backup-test-{:x}", random().unwrap()));
+        std::fs::create_dir(&folder).unwrap();
+        let list = folder.join("pages.new");
+        std::fs::write(&list, b"the base's").unwrap();
+        let target = Target::create(Some(&folder.join("backup"))).unwrap();
+        std::fs::remove_file(folder.join("backup.partial")).unwrap();
+        assert!(finish(target, Some(&list), &Pages::new(2)).is_err());
+        assert_eq!(std::fs::read(&list).unwrap(), b"the base's");
+        let target = Target::create(Some(&folder.join("backup"))).unwrap();
+        finish(target, Some(&list), &Pages::new(2)).unwrap();
+        assert_eq!(Pages::read(&list).unwrap().backup, 2);
+        std::fs::remove_dir_all(&folder).unwrap();
     }
 }

@@ -1,16 +1,16 @@
-//! `sluice-backup`: one command that backs up a running server, and one that restores.
+//! `sluice-backup`: backs up a running server, and restores such a backup.
 //!
-//! The server's process copies Sluice's files and log into a named pipe; `mariadb-backup` copies
-//! the rest. Both have the same point: that of `mariadb-backup`'s last stage. The design:
+//! The server's process copies Sluice's files and log into a named pipe. `mariadb-backup` copies
+//! the other engines. Both end at the same point: the last stage of `mariadb-backup`. The design:
 //! `docs/decisions/2026-11-28-hot-backup.md`.
 //!
-//! Reading order: `backup`, `restore`, `rest` (the program for the other engines), `server` (SQL
-//! through the client program). Then `target` (where a backup goes), `progress`, `pages` (what a
-//! backup remembers for the next one), `stream` (the tool's own frames).
+//! Reading order: `backup`, `restore`, `other_engines` (`mariadb-backup`), `server` (SQL through
+//! the client program). Then `target` (where a backup goes), `progress`, `pages` (the list of pages
+//! for increments), `stream` (the tool's own frames).
 mod backup;
+mod other_engines;
 mod pages;
 mod progress;
-mod rest;
 mod restore;
 mod server;
 mod stream;

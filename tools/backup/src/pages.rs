@@ -1,4 +1,5 @@
-//! What a backup remembers of each page, so that a later one can leave out those that are the same.
+//! The list of pages (`--save-pages`): LSN and checksum of each page in a backup. A later
+//! incremental backup leaves out the pages that have not changed.
 //!
 //! A page is the same if its LSN and its checksum are. LSNs alone are not enough. Pages of loads
 //! have the LSN of the moment when they were given to the load. A base may have another history.
@@ -38,7 +39,7 @@ impl PageState {
     }
 }
 
-/// The pages of all data files as a backup has them.
+/// The pages of all data files in a backup.
 #[derive(Default)]
 pub struct Pages {
     pub backup: u64,

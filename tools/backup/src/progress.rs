@@ -1,4 +1,4 @@
-//! How far a backup is, how fast, and how long it will take; and the throttle.
+//! The progress of a backup, its rate and the time left; and the throttle.
 use std::io::{IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
@@ -75,7 +75,7 @@ fn clock(seconds: u64) -> String {
     format!("{}:{:02}:{:02}", seconds / 3600, seconds / 60 % 60, seconds % 60)
 }
 
-/// A reader that is not faster than so many bytes a second. The pipe makes the server wait.
+/// A reader with a bound of bytes per second. The full pipe makes the server wait.
 pub struct Throttle<R: Read> {
     from: R,
     rate: Option<u64>,
@@ -103,7 +103,7 @@ impl<R: Read> Read for Throttle<R> {
         let passed = self.start.elapsed();
         match due.checked_sub(passed) {
             Some(wait) if wait > Duration::from_millis(1) => std::thread::sleep(wait),
-            // A time without data saves up no more than a tenth of a second.
+            // After a pause without data, at most a tenth of a second is caught up.
             None if passed - due > Duration::from_millis(100) => {
                 self.start = Instant::now();
                 self.bytes = 0;

@@ -1,10 +1,10 @@
-//! `sluice-backup restore`: from backups to a data directory that was checked (B9).
+//! `sluice-backup restore`: makes a data directory from backups, and checks it (B9).
 //!
-//! The directory has another name until all is done. Files of Sluice are laid in the order of the
-//! backups, then recovered with the log of the last one. Then `sluice-check` checks page by page.
-//! The files of the other engines come from the last backup.
+//! The directory has another name until the end. Sluice's files of each backup are written over
+//! those of the backup before, and recovered with the log of the last one. Then `sluice-check`
+//! checks each page. The files of the other engines come from the last backup.
 use crate::backup::summary;
-use crate::rest::{prepare, Unpack};
+use crate::other_engines::{prepare, Unpack};
 use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, BLANK, DONE, REST};
 use crate::target::sync_names;
 use crate::{RestoreArguments, Result};

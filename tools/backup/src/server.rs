@@ -1,9 +1,9 @@
-//! SQL through the client program: it knows every way to log in.
+//! SQL statements, run by the client program `mariadb`, which has all options to log in.
 use crate::{Connection, Result};
 use std::process::{Command, Stdio};
 
 impl Connection {
-    /// The options that both programs take, files of options first.
+    /// Options for `mariadb` and `mariadb-backup`. Option files come first, as the programs ask.
     pub fn options(&self) -> Vec<String> {
         let mut options = Vec::new();
         let mut add = |name: &str, value: Option<String>| {

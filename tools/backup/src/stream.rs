@@ -8,15 +8,15 @@
 //! DONE    no payload: the last frame of a whole backup
 //! ```
 use crate::Result;
-use sluice::engine::backup::format::{FrameReader, FrameWriter, FOREIGN, PAYLOAD_MAX};
+use sluice::engine::backup::format::{FrameReader, FrameWriter, PAYLOAD_MAX, TOOL_KINDS};
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 
-pub const REST: u32 = FOREIGN;
-pub const ABOUT: u32 = FOREIGN + 1;
-pub const BLANK: u32 = FOREIGN + 2;
-pub const PACKED: u32 = FOREIGN + 3;
-pub const DONE: u32 = FOREIGN + 4;
+pub const REST: u32 = TOOL_KINDS;
+pub const ABOUT: u32 = TOOL_KINDS + 1;
+pub const BLANK: u32 = TOOL_KINDS + 2;
+pub const PACKED: u32 = TOOL_KINDS + 3;
+pub const DONE: u32 = TOOL_KINDS + 4;
 
 /// What a backup says of itself.
 pub type About = BTreeMap<String, String>;

@@ -1,4 +1,4 @@
-//! Where a backup goes: standard output, or a file that gets its name when it is whole (B8).
+//! The target of a backup: standard output, or a file that gets its name when it is complete (B8).
 use crate::Result;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -38,7 +38,7 @@ impl Target {
             Some(name) => format!("{}.partial", name.to_string_lossy()),
             None => return Err(format!("{}: this is no name of a file", path.display())),
         });
-        // A partial file is what an earlier backup left that was killed.
+        // An earlier backup that was killed may have left a partial file.
         let opened = OpenOptions::new()
             .write(true)
             .create(true)
@@ -52,7 +52,7 @@ impl Target {
             passed_on: 0,
         })
     }
-    /// All is written: durable, with its name, on return.
+    /// Completes the backup: on return the file is durable and has its name.
     pub fn finish(mut self) -> Result<()> {
         self.flush().map_err(|e| format!("standard output: {e}"))?;
         let Target::File {
@@ -67,7 +67,7 @@ impl Target {
     }
     pub fn remove(&self) {
         if let Target::File { partial, .. } = self {
-            // The name says already that the file is not whole.
+            // If the file stays, its name says that it is incomplete.
             let _ = std::fs::remove_file(partial);
         }
     }

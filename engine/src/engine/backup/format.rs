@@ -11,18 +11,18 @@
 //!   8 kind      u32
 //!  12 length    u32  bytes of the payload
 //! payload, by kind
-//!   BEGIN   database u64, S u64 (pages given to loads after it are blank), files u32,
+//!   BEGIN   database u64, S u64 (LSN from which loads log their pages), files u32,
 //!           bytes u64 (of all data files), then LogStart::encode
 //!   FILE    file u32, pages u32
 //!   PAGES   file u32, first u32, then whole pages
 //!   LOG     lsn u64, then blocks of the log, of one segment
-//!   BROKEN  file u32, page u32: copied as it is, and not whole
-//!   COPIED  all data files have been read; what follows is log
-//!   END     point u64, pages u64 (sent, those of zeros left out), then what the one that fixed the
-//!           point says of it. The engine's part is whole
-//!   FAILED  why: the backup has failed
+//!   BROKEN  file u32, page u32: the page is copied as it is, and its checksum is wrong
+//!   COPIED  all data files have been read; LOG frames and END follow
+//!   END     point u64, pages u64 (of all PAGES frames), then the text that came with the point.
+//!           The engine's part of the stream is complete
+//!   FAILED  text: why the backup has failed
 //! ```
-//! A frame of a kind from `FOREIGN` on belongs to a tool, which adds its own to a stream. Takes no
+//! Kinds from `TOOL_KINDS` on are for tools, which add frames of their own to a stream. Takes no
 //! locks. Called by: `source`, `restore`, tools.
 use crate::base::bytes::{get_u32, put_u32};
 use crate::base::{Error, Result};
@@ -45,7 +45,7 @@ pub const COPIED: u32 = 6;
 pub const END: u32 = 7;
 pub const FAILED: u32 = 8;
 /// The first kind of a tool's own frames.
-pub const FOREIGN: u32 = 64;
+pub const TOOL_KINDS: u32 = 64;
 
 /// Writes a stream.
 pub struct FrameWriter<W: Write> {
@@ -69,7 +69,7 @@ impl<W: Write> FrameWriter<W> {
             bytes: HEAD as u64,
         })
     }
-    /// A frame with the payload `first`, then `rest`.
+    /// Writes a frame. Its payload is `first` and then `rest`.
     pub fn put(&mut self, kind: u32, first: &[u8], rest: &[u8]) -> Result<()> {
         let length = first.len() + rest.len();
         assert!(length <= PAYLOAD_MAX, "frames are short");

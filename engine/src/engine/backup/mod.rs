@@ -2,12 +2,13 @@
 //!
 //! The invariants B1 to B9, and why a copy recovers: `docs/decisions/2026-11-28-hot-backup.md`.
 //! Order, top to bottom: `restore` (from a stream to files), then `source` (from a running engine
-//! to a stream). Below them: `desk` (what the engine knows of its backup), `format` (the stream).
-pub mod desk;
+//! to a stream). Below them: `control` (what the engine knows of its backup), `format` (the
+//! stream).
+pub mod control;
 pub mod format;
 pub mod restore;
 pub mod source;
 
-pub use desk::{BackupDesk, Phase};
+pub use control::{BackupControl, Phase};
 pub use restore::{Restore, Restored};
 pub use source::Backup;

@@ -1,30 +1,30 @@
-//! [`Restore`]: from the stream of a backup to files that an engine opens, as after a crash.
+//! [`Restore`]: makes files from the stream of a backup. An engine opens them as after a crash.
 //!
-//! Frames come in their order. After the last one, [`Restore::finish`] makes the files what the
-//! copied log says they were (B5):
+//! The caller gives the frames in their order. Data files were read while they changed. So after
+//! the last frame [`Restore::finish`] changes them by the records of the copied log (B5):
 //!
 //! | record after S | what is done |
 //! |---|---|
-//! | GIVEN | the pages are made blank: the log has what the load wrote |
-//! | CUT | the file ends there: the log has what came after it |
-//! | FILE_NEW | a file that is missing is made, empty (of any LSN from the checkpoint on) |
+//! | GIVEN | the pages are filled with zeros: the log has what the load wrote |
+//! | CUT | the file is truncated: the log has the pages that were added later |
+//! | FILE_NEW | a missing file is made, empty (for any LSN from the checkpoint on) |
 //!
-//! The control file of the log is written last, so half a restore is no database. Opening the
-//! engine on these files then recovers. Called by: tools, users of the crate.
-use super::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, FOREIGN, LOG, PAGES};
+//! The control file of the log is written last, after these changes. So an engine refuses the files
+//! of a restore that a crash has cut short. Opening the engine on whole files recovers. Called by:
+//! tools, users of the crate.
+use super::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, LOG, PAGES, TOOL_KINDS};
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::{Caching, Disk, File, Mode};
 use crate::pool::PAGE_SIZE;
-use crate::redo::copy::LogRestore;
-use crate::redo::reader::scan;
+use crate::redo::copy::{LogRestore, RestoredLog};
 use crate::redo::record::{decode, Record};
 use crate::redo::LogStart;
 use crate::space;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// What was restored.
+/// The result of a restore.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Restored {
     /// LSN up to which the backup has all changes.
@@ -41,7 +41,7 @@ pub struct Restore {
     open: Option<(FileId, Arc<dyn File>)>,
     restored: Restored,
     ended: bool,
-    /// False: a later backup goes over this one.
+    /// False: another layer follows.
     is_last: bool,
     /// Data files of this backup.
     files: BTreeSet<FileId>,
@@ -51,12 +51,11 @@ pub struct Restore {
 
 struct Begin {
     logged_from: Lsn,
-    start: LogStart,
-    /// None: the log of a later backup counts.
+    /// None: another layer follows, and its log counts.
     log: Option<LogRestore>,
 }
 
-/// What the log says that the files must be, before recovery.
+/// What the records of the log ask to be changed in the files before recovery.
 #[derive(Default)]
 struct Changes {
     made: BTreeSet<FileId>,
@@ -84,22 +83,24 @@ impl Restore {
             pages: 0,
         })
     }
-    /// The frames of a backup follow: of a full one first, then of its increments. Each of these
-    /// has the pages that differ from the one before. Not needed for a full backup alone.
+    /// Begins a layer: the frames of one backup follow. The full backup is the first layer, and its
+    /// increments come after it. An increment has the pages that differ from the layer before. A
+    /// full backup alone needs no call.
     pub fn begin_layer(&mut self, is_last: bool) {
         self.is_last = is_last;
         (self.begin, self.ended, self.pages) = (None, false, 0);
         self.files.clear();
         self.restored.broken.clear();
     }
-    /// An increment says that these pages are zeros.
+    /// Fills pages with zeros: an increment names pages that the layer before has and that are
+    /// zeros now.
     pub fn blank(&mut self, file: FileId, first: PageNo, count: u32) -> Result<()> {
         self.sync_open()?;
         blank(&*self.disk, PageId::new(file, first), count)
     }
     /// Takes a frame. Frames of tools are passed over.
     pub fn put(&mut self, (kind, payload): (u32, &[u8])) -> Result<()> {
-        if kind >= FOREIGN {
+        if kind >= TOOL_KINDS {
             return Ok(());
         }
         if self.ended || (self.begin.is_none() && kind != BEGIN && kind != FAILED) {
@@ -150,10 +151,9 @@ impl Restore {
         self.begin = Some(Begin {
             logged_from: get_u64(payload, 8),
             log: match self.is_last {
-                true => Some(LogRestore::new(self.disk.clone(), start.clone())?),
+                true => Some(LogRestore::new(self.disk.clone(), start)?),
                 false => None,
             },
-            start,
         });
         Ok(())
     }
@@ -192,24 +192,25 @@ impl Restore {
             None => Ok(()),
         }
     }
-    /// All frames have come. The directory can be opened by an engine then.
+    /// Completes the files after the last frame. An engine can open the directory then.
     pub fn finish(mut self) -> Result<Restored> {
         self.sync_open()?;
         let begin = self.begin.take().filter(|_| self.ended);
         let begin = begin.ok_or_else(|| Error::corrupt("the backup is not whole: it ends before its last frame"))?;
         let not_last = || Error::Invalid("the last backup is missing".into());
         self.remove_others()?;
-        begin.log.ok_or_else(not_last)?.finish(self.restored.point)?;
-        let changes = Changes::of(&*self.disk, &begin.start, begin.logged_from)?;
-        changes.make(&*self.disk)?;
+        let log = begin.log.ok_or_else(not_last)?.finish(self.restored.point)?;
+        debug_assert!(self.is_last, "a log is restored with the last layer alone");
+        Changes::of(&log, begin.logged_from)?.make(&*self.disk)?;
+        log.publish()?;
         Ok(self.restored)
     }
 }
 
 impl Changes {
-    fn of(disk: &dyn Disk, start: &LogStart, logged_from: Lsn) -> Result<Changes> {
+    fn of(log: &RestoredLog, logged_from: Lsn) -> Result<Changes> {
         let mut changes = Changes::default();
-        scan(disk, start.checkpoint, &mut |_, end, group| {
+        log.scan(&mut |_, end, group| {
             decode(group, |record| {
                 let is_later = end > logged_from;
                 match record {

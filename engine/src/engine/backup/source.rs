@@ -1,18 +1,19 @@
-//! [`Backup`]: from a running engine to a stream.
+//! [`Backup`]: writes the files and the log of a running engine into a stream.
 //!
-//! The shape is that of a server's backup interface:
+//! The calls are those of a server's backup interface:
 //!
 //! | call | what it does |
 //! |---|---|
 //! | [`Backup::start`] | holds the log, has loads logged, lists the files |
 //! | [`Backup::step`] | copies a bounded piece (I7) |
-//! | [`BackupDesk::fix_point`] | the phase in which commits are blocked: the backup ends here |
-//! | drop | the end, whether it is whole or not |
+//! | [`BackupControl::fix_point`] | while commits are blocked: fixes the end of the backup |
+//! | drop | ends the backup, complete or not |
 //!
-//! Steps before the point read data files, and then follow the log. Steps after it copy the log to
-//! the point, and write END. The log goes first in each step, so that it is not held for long.
-//! Takes no latch but in `copy_pages`, and `RedoControl`. Called by: `ffi`, users of the crate.
-use super::desk::{BackupDesk, Phase};
+//! Before the point is fixed, steps read the data files, and then copy the log as it grows. Later
+//! steps copy the log up to the point, and write END. Each step copies log before pages, so that
+//! the engine need not keep much of the log. Takes no latch but in `copy_pages`, and `RedoControl`.
+//! Called by: `ffi`, users of the crate.
+use super::control::{BackupControl, Phase};
 use super::format::{FrameWriter, BEGIN, BROKEN, COPIED, END, FAILED, FILE, LOG, PAGES};
 use crate::base::{Counters, Error, FileId, Lsn, PageNo, Result};
 use crate::engine::instance::Engine;
@@ -40,7 +41,7 @@ struct OpenCopy {
 
 /// A backup that is under way.
 pub struct Backup {
-    desk: Arc<BackupDesk>,
+    control: Arc<BackupControl>,
     pool: Arc<Pool>,
     counters: Arc<Counters>,
     out: FrameWriter<Box<dyn Write + Send>>,
@@ -53,7 +54,7 @@ pub struct Backup {
 }
 
 impl Backup {
-    /// Begins a backup that is written to `out`. `Error::InUse`: there is another one.
+    /// Begins a backup, which is written to `out`. `Error::InUse`: another backup runs.
     /// `Error::Unsupported`: the log is off (B6).
     pub fn start(engine: &Engine, out: Box<dyn Write + Send>) -> Result<Backup> {
         engine.check_alive()?;
@@ -62,7 +63,7 @@ impl Backup {
         let out = FrameWriter::new(out)?;
         engine.backup.enter(Phase::Files);
         let mut backup = Backup {
-            desk: engine.backup.clone(),
+            control: engine.backup.clone(),
             out,
             counters: engine.counters().clone(),
             log,
@@ -80,11 +81,15 @@ impl Backup {
         // B4: in this order. No load writes without a record after `logged_from`.
         self.pool.loads().set_logged(true);
         let logged_from = self.pool.redo().lsn();
+        assert!(
+            logged_from >= self.log.start.checkpoint,
+            "the log of the copy begins before B4"
+        );
         let mut names = self.pool.disk().list()?;
         names.sort_unstable();
         let mut bytes = 0;
         for file in names.iter().filter_map(|name| space::file_number(name)) {
-            // A file that is not known is being made or dropped: the log says so.
+            // A file without an entry in `Files` is being made or dropped: the log says so.
             if let Some(open) = self.pool.files().find(file)? {
                 bytes += open.file.len()?;
                 self.files.push_back(file);
@@ -98,8 +103,8 @@ impl Backup {
         head.extend(bytes.to_le_bytes());
         self.out.put(BEGIN, &head, &self.log.start.encode())
     }
-    /// Copies a bounded piece. [`Phase::End`]: the backup is whole, and flushed to the writer. In
-    /// [`Phase::Log`] there may be nothing to do for a while.
+    /// Copies a bounded piece. [`Phase::End`]: the backup is complete, and flushed to the writer.
+    /// In [`Phase::Log`] there may be nothing to copy for a while.
     pub fn step(&mut self) -> Result<Phase> {
         let stepped = self.try_step();
         if let Err(why) = &stepped {
@@ -111,50 +116,55 @@ impl Backup {
     }
     fn try_step(&mut self) -> Result<Phase> {
         self.pool.check_alive()?;
-        self.desk.check_wanted()?;
+        self.control.check_wanted()?;
         let more = self.copy_log()?;
-        match self.desk.phase() {
+        match self.control.phase() {
             Phase::Files => self.copy_files()?,
             Phase::Log if !more => {
-                if let Some((point, about)) = self.desk.point() {
+                if let Some((point, about)) = self.control.point() {
                     self.finish(point, &about)?;
                 }
                 self.out.flush()?;
             }
             _ => {}
         }
-        Ok(self.desk.phase())
+        Ok(self.control.phase())
     }
     fn copy_log(&mut self) -> Result<bool> {
-        let (out, desk) = (&mut self.out, &self.desk);
-        let point = || desk.point().map(|(point, _)| point);
+        let (out, control) = (&mut self.out, &self.control);
+        let point = || control.point().map(|(point, _)| point);
         self.log.copy_some(STEP_LOG, &point, &mut |lsn, blocks| {
             out.put(LOG, &lsn.to_le_bytes(), blocks)
         })
     }
     fn finish(&mut self, point: Lsn, about: &[u8]) -> Result<()> {
+        assert!(
+            self.current.is_none() && self.files.is_empty(),
+            "B3: the point is taken after the last page was read"
+        );
         let out = &mut self.out;
         self.log
             .copy_end(point, &mut |lsn, blocks| out.put(LOG, &lsn.to_le_bytes(), blocks))?;
         let end = [point.to_le_bytes(), self.pages.to_le_bytes()].concat();
         self.out.put(END, &end, about)?;
-        self.desk.enter(Phase::End);
+        self.control.enter(Phase::End);
         Ok(())
     }
     fn copy_files(&mut self) -> Result<()> {
         if self.current.is_none() && !self.open_next()? {
-            // First: a reader of the stream may have commits blocked at once.
-            self.desk.enter(Phase::Log);
+            // Before COPIED is written: its reader may have commits blocked at once.
+            self.control.enter(Phase::Log);
             self.out.put(COPIED, b"", b"")?;
             return self.out.flush();
         }
         let Some(copy) = &mut self.current else { return Ok(()) };
+        assert!(copy.next < copy.pages, "a file that is read has pages left");
         let count = (copy.pages - copy.next).min(STEP_PAGES as u32);
         let into = &mut self.buffer[..count as usize * PAGE_SIZE];
         let read = copy_pages(&self.pool, &copy.open, copy.next, into);
         let broken = match read {
             Ok(broken) => broken,
-            // The file was cut, or dropped. The log has both.
+            // The file was truncated or dropped. The log says so.
             Err(_) if copy.open.file.len()? < (copy.next + count) as u64 * PAGE_SIZE as u64 => {
                 copy.pages = copy.next.max((copy.open.file.len()? / PAGE_SIZE as u64) as u32);
                 return self.end_if_done();
@@ -210,7 +220,7 @@ impl Backup {
         }
         Ok(false)
     }
-    /// Pages that are not whole on disk nor in memory, so far.
+    /// Pages so far that were whole neither on disk nor in memory.
     pub fn broken_pages(&self) -> u64 {
         self.broken
     }
@@ -219,7 +229,7 @@ impl Backup {
 impl Drop for Backup {
     fn drop(&mut self) {
         self.pool.loads().set_logged(false);
-        self.desk.enter(Phase::None);
+        self.control.enter(Phase::None);
     }
 }
 

@@ -154,21 +154,21 @@ pub fn index_infos(engine: &Engine) -> Vec<IndexInfo> {
         .collect()
 }
 
-/// All files of the directory.
-pub fn file_infos(engine: &Engine) -> Result<Vec<FileInfo>> {
+/// Gives each file of the directory. An error of `each` ends the list: a page of each data file may
+/// have to be read.
+pub fn each_file(engine: &Engine, each: &mut dyn FnMut(FileInfo) -> Result<()>) -> Result<()> {
     engine.check_alive()?;
     let tables: HashMap<FileId, Arc<Table>> = tables_by_number(engine)
         .into_iter()
         .map(|table| (table.layout().id, table))
         .collect();
     let disk = engine.store.pool.disk().clone();
-    let mut infos = Vec::new();
     for name in disk.list()? {
         // A file may be removed while the list is gone through.
         let Some(size) = disk.size(&name)? else { continue };
-        infos.push(file_info(engine, name, size, &tables)?);
+        each(file_info(engine, name, size, &tables)?)?;
     }
-    Ok(infos)
+    Ok(())
 }
 
 fn file_info(engine: &Engine, name: String, size: FileSize, tables: &HashMap<FileId, Arc<Table>>) -> Result<FileInfo> {

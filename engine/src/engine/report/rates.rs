@@ -34,6 +34,7 @@ impl LastReport {
         let mut last = self.last.lock();
         let (then_us, before) = std::mem::replace(&mut *last, (now_us, now.clone()));
         let is_first = before.is_empty();
+        assert!(is_first || before.len() == now.len(), "the counters stay the same");
         Interval {
             before: if is_first { vec![0; now.len()] } else { before },
             now,

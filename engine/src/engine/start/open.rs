@@ -20,7 +20,7 @@ use super::recover::recover;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::{Counters, Error, Result};
-use crate::engine::backup::desk::BackupDesk;
+use crate::engine::backup::control::BackupControl;
 use crate::engine::config::{Config, Level};
 use crate::engine::in_doubt::InDoubt;
 use crate::engine::instance::Engine;
@@ -64,7 +64,7 @@ impl Engine {
         let print_all_deadlocks = Arc::new(AtomicBool::new(false));
         deadlocks.listen(&store, print_all_deadlocks.clone(), config.log.clone());
         let redo_switch = RedoSwitch::new(&store, &config.log);
-        let backup = Arc::new(BackupDesk::new(store.redo.clone(), store.counters.clone()));
+        let backup = Arc::new(BackupControl::new(store.redo.clone(), store.counters.clone()));
         let engine = Arc::new(Engine {
             store,
             log: config.log.clone(),

@@ -41,7 +41,10 @@ pub(super) fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(L
     // The files met last: the set itself is too slow to be asked for every piece.
     let mut met: [FileId; 64] = [0; 64];
     let read = if config.read_io_threads > 0 { scan_ahead } else { scan };
+    let mut reached = from;
     let end = read(disk, from, &mut |start, end, group| {
+        assert!(reached <= start && start < end, "groups come in log order");
+        reached = end;
         let keep = !kept.is_full();
         split(end, group, &mut |piece| {
             match piece {
@@ -70,6 +73,7 @@ pub(super) fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(L
         });
         Ok(())
     })?;
+    assert!(reached <= end.lsn, "no group ends after the log");
     facts.end = end.lsn;
     Ok((facts, kept))
 }
@@ -109,6 +113,10 @@ pub(super) fn apply_log(
     kept: Gathered,
     log: &LogSink,
 ) -> Result<()> {
+    assert!(
+        from <= facts.end && kept.end() <= facts.end,
+        "all groups lie before the log's end"
+    );
     let total = facts.end - from;
     log(
         Level::Info,

@@ -28,6 +28,7 @@ pub(super) fn recover(
     names: &[String],
 ) -> Result<Opened> {
     let (facts, kept) = read_log(&*disk, checkpoint, config)?;
+    assert!(facts.end >= checkpoint, "the log reaches its checkpoint");
     let redo = Redo::open(
         disk.clone(),
         redo_config(config),
@@ -72,6 +73,13 @@ pub(super) fn recover(
     orphan_files::remove_orphans(&pool, &catalog, &files, &facts, &config.log)?;
     check_table_files(&pool, &catalog, &files, &facts, &config.log)?;
     log_unread(&catalog, &unread, &config.log);
+    debug_assert!(
+        catalog
+            .tables()
+            .iter()
+            .all(|table| table.layout().id >= FIRST_TABLE_FILE),
+        "no table has one of the engine's own files"
+    );
     pool.recovery().keep_void(facts.void);
     // Last: nothing more is to be learnt from the log, and no file is left that no table has.
     if redo.needs_checkpoint() {
@@ -115,6 +123,10 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeS
     }
     let (dropped, open): (Vec<FileId>, Vec<FileId>) =
         (found.into_iter()).partition(|file| facts.void.dropped().contains(file));
+    debug_assert!(
+        open.iter().all(|file| !dropped.contains(file)),
+        "a file that the log drops is not opened"
+    );
     open.iter().for_each(|file| space::add_file(pool, *file));
     Ok((open.into_iter().collect(), dropped))
 }

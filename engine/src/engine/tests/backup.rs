@@ -9,6 +9,7 @@ use crate::engine::backup::format::{FrameReader, FRAME_HEAD, HEAD};
 use crate::engine::backup::{Backup, Phase, Restore, Restored};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;
+use crate::io::Disk;
 use crate::table::{StoreConfig, TableLoad};
 use crate::txn::{Isolation, Trx};
 use parking_lot::Mutex;
@@ -230,45 +231,74 @@ fn big(n: u32) -> Row {
     }
 }
 
+/// A backup among changes of all kinds: its stream, and what was committed at its point.
+fn busy_stream(seed: u64) -> (World, BTreeMap<String, Model>, Vec<u8>) {
+    let mut world = World::new(seed);
+    world
+        .engine
+        .set("change_buffering", [5, 0][seed as usize % 2])
+        .expect("set");
+    if seed % 3 == 0 {
+        // A load that began before the backup.
+        (0..2).for_each(|_| world.load_some());
+    }
+    let stream = Stream::default();
+    let mut backup = Backup::start(&world.engine, Box::new(stream.clone())).expect("start");
+    while backup.step().expect("step") == Phase::Files {
+        (0..world.random.below(3)).for_each(|_| world.act());
+    }
+    for _ in 0..world.random.below(20) {
+        world.act();
+        backup.step().expect("step");
+    }
+    let fixture = table(&world.engine, "t");
+    let mut open = fixture.begin(Isolation::ReadCommitted);
+    let mut ignored = world.committed["t"].clone();
+    change_rows(&fixture, &mut world.random, &mut open, &mut ignored).expect("change");
+    assert!(world.engine.backup.fix_point(b"here").expect("point"));
+    let expected = world.committed.clone();
+    commit(&fixture, open);
+    world.committed.insert("t".into(), ignored);
+    (0..5).for_each(|_| world.act());
+    while backup.step().expect("step") != Phase::End {}
+    drop(backup);
+    (world, expected, stream.bytes())
+}
+
 #[test]
 fn a_restored_engine_has_what_was_committed_at_the_point() {
     for seed in seeds(4) {
-        let mut world = World::new(seed);
-        world
-            .engine
-            .set("change_buffering", [5, 0][seed as usize % 2])
-            .expect("set");
-        if seed % 3 == 0 {
-            // A load that began before the backup.
-            (0..2).for_each(|_| world.load_some());
-        }
-        let stream = Stream::default();
-        let mut backup = Backup::start(&world.engine, Box::new(stream.clone())).expect("start");
-        while backup.step().expect("step") == Phase::Files {
-            (0..world.random.below(3)).for_each(|_| world.act());
-        }
-        for _ in 0..world.random.below(20) {
-            world.act();
-            backup.step().expect("step");
-        }
-        let fixture = table(&world.engine, "t");
-        let mut open = fixture.begin(Isolation::ReadCommitted);
-        let mut ignored = world.committed["t"].clone();
-        change_rows(&fixture, &mut world.random, &mut open, &mut ignored).expect("change");
-        assert!(world.engine.backup.fix_point(b"here").expect("point"));
-        let expected = world.committed.clone();
-        commit(&fixture, open);
-        world.committed.insert("t".into(), ignored);
-        (0..5).for_each(|_| world.act());
-        while backup.step().expect("step") != Phase::End {}
-        drop(backup);
+        let (mut world, expected, stream) = busy_stream(seed);
         (0..3).for_each(|_| world.act());
-
         let disk = SimDisk::new(seed);
-        let restored = restore(&stream.bytes(), disk.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
+        let restored = restore(&stream, disk.clone()).unwrap_or_else(|e| panic!("seed {seed}: {e}"));
         assert!(restored.broken.is_empty(), "seed {seed}: {:?}", restored.broken);
         world.judge(disk, &expected, &format!("seed {seed}"));
     }
+}
+
+/// Files that have a log have all that the backup has.
+#[test]
+fn a_restore_that_a_crash_cuts_short_is_no_database() {
+    let (world, expected, stream) = busy_stream(7);
+    let whole = SimDisk::new(1);
+    restore(&stream, whole.clone()).expect("whole");
+    let changes = whole.changes();
+    let (mut refused, mut opened) = (0, 0);
+    for at in changes - 40..=changes {
+        let disk = SimDisk::new(1);
+        disk.crash_at(at);
+        assert!(restore(&stream, disk.clone()).is_err(), "the disk stops at change {at}");
+        let disk = disk.crash(at);
+        if disk.exists("redo_control").expect("the disk works again") {
+            world.judge(disk, &expected, &format!("crash at {at}"));
+            opened += 1;
+        } else {
+            assert!(Engine::open(disk, small()).is_err(), "crash at {at}");
+            refused += 1;
+        }
+    }
+    assert!(refused > 0, "{opened} of the crashes left a control file");
 }
 
 fn whole_stream(seed: u64) -> (World, Vec<u8>) {

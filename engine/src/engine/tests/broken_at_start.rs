@@ -312,7 +312,7 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
         rig.engine.checkpoint().expect("checkpoint");
         rig.store().pool.discard_file(FIRST_TABLE_FILE);
         disk.fail_read(disk.reads() + n);
-        let mut change = super::ddl_crash::change_of(&rig.table);
+        let mut change = super::fixture::change_of(&rig.table);
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];
         let before = rig.table.layout().secondary[0].index.id;
@@ -351,7 +351,7 @@ fn an_index_that_comes_while_a_start_frees_others_stays() {
     };
     let before = rig.table.layout().secondary[0].index.id;
     at(SyncPoint::TreeToBeFreed, move || {
-        let mut change = super::ddl_crash::change_of(&other.table);
+        let mut change = super::fixture::change_of(&other.table);
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];
         other.store().indexes().alter_indexes(&[change]).expect("published");

@@ -243,14 +243,9 @@ fn a_check_finds_a_pending_mark_without_its_entry() {
 /// Drops an index and makes one of the same name anew, from the rows of the model.
 pub fn rebuild_by_group(rig: &TableFixture, table: &Arc<Table>, model: &Model) {
     let change = |drop| IndexChange {
-        table,
         drop,
-        rename: vec![],
-        add: vec![],
         order: vec!["by_tag"],
-        change_buffering: None,
-        schema: &[],
-        keys: Default::default(),
+        ..change_of(table)
     };
     rig.store()
         .indexes()

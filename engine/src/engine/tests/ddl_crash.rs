@@ -5,7 +5,7 @@ use super::fixture::*;
 use crate::base::{Error, Result};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
-use crate::table::{IndexBuild, IndexChange, IndexSpec, NewRow, Table, TableSpec};
+use crate::table::{IndexBuild, IndexSpec, NewRow, Table, TableSpec};
 use crate::txn::Isolation;
 use std::sync::Arc;
 
@@ -86,19 +86,6 @@ fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     rig.engine.commit(&mut trx, true)?;
     tables.get_mut(name).expect("known").0 = (0..40u32).map(|n| n.to_be_bytes().to_vec()).collect();
     Ok(())
-}
-
-pub(super) fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
-    IndexChange {
-        table,
-        drop: vec![],
-        rename: vec![],
-        add: vec![],
-        order: vec![],
-        change_buffering: None,
-        schema: b"",
-        keys: Default::default(),
-    }
 }
 
 fn add_or_drop_index(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {

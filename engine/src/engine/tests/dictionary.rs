@@ -2,8 +2,8 @@
 //! ENGINE STATUS.
 use super::fixture::*;
 use crate::base::counters::Kind;
-use crate::base::Counters;
-use crate::engine::report::dictionary::{file_infos, index_infos, table_infos, FileKind, IndexKind};
+use crate::base::{Counters, Error};
+use crate::engine::report::dictionary::{each_file, index_infos, table_infos, FileInfo, FileKind, IndexKind};
 use crate::engine::report::metrics::metrics as all_metrics;
 use crate::io::sim::SimDisk;
 use crate::pool::PAGE_SIZE;
@@ -25,6 +25,27 @@ fn filled() -> TableFixture {
     rig
 }
 
+fn file_infos(rig: &TableFixture) -> Vec<FileInfo> {
+    let mut files = Vec::new();
+    let mut add = |file| {
+        files.push(file);
+        Ok(())
+    };
+    each_file(&rig.engine, &mut add).expect("files");
+    files
+}
+
+#[test]
+fn a_list_of_files_ends_when_its_user_says_so() {
+    let rig = filled();
+    let mut given = 0;
+    let ended = each_file(&rig.engine, &mut |_| {
+        given += 1;
+        Err(Error::Interrupted)
+    });
+    assert_eq!((ended, given), (Err(Error::Interrupted), 1));
+}
+
 #[test]
 fn each_table_has_its_indexes_and_its_file() {
     let rig = filled();
@@ -39,7 +60,7 @@ fn each_table_has_its_indexes_and_its_file() {
         .iter()
         .all(|index| index.table == table.id && !index.quarantined));
     assert_eq!(indexes[0].delta_root, None);
-    let files = file_infos(&rig.engine).expect("files");
+    let files = file_infos(&rig);
     let mine = files.iter().find(|file| file.id == Some(table.id)).expect("its file");
     assert_eq!((mine.kind, mine.owner.as_deref()), (FileKind::Table, Some("t")));
     let usage = mine.usage.expect("readable");

@@ -446,3 +446,17 @@ impl Random {
         }
     }
 }
+
+/// An ALTER TABLE that changes nothing: for `..change_of(table)`.
+pub fn change_of(table: &Arc<Table>) -> IndexChange<'_> {
+    IndexChange {
+        table,
+        drop: vec![],
+        rename: vec![],
+        add: vec![],
+        order: vec![],
+        change_buffering: None,
+        schema: b"",
+        keys: Default::default(),
+    }
+}

@@ -8,7 +8,7 @@ use crate::table::{CreateMode, ForeignAction, ForeignKeySpec, IndexChange, Index
 use crate::table::{RenameKind, RenameMode, TableSpec, Tables};
 use std::sync::Arc;
 
-use super::fixture::config;
+use super::fixture::{change_of, config};
 
 fn open(disk: &Arc<SimDisk>) -> Arc<Engine> {
     Engine::open(disk.clone(), config()).expect("open")
@@ -294,14 +294,10 @@ fn an_index_that_a_foreign_key_needs_stays() {
     let change = |name: &str, drop, order, keys| {
         let table = tables.open_table(name).expect("there");
         store.indexes().alter_indexes(&[IndexChange {
-            table: &table,
             drop,
-            rename: vec![],
-            add: vec![],
             order,
-            change_buffering: None,
-            schema: b"",
             keys,
+            ..change_of(&table)
         }])
     };
     let needed = change("c", vec!["i0"], vec!["i1"], KeyChange::default());

@@ -69,14 +69,9 @@ fn finish(rig: &TableFixture, mut losers: LoserRollback) {
 
 fn set_indexes(rig: &TableFixture, drop: &[&str], order: &[&str]) {
     let change = IndexChange {
-        table: &rig.table,
         drop: drop.to_vec(),
-        rename: vec![],
-        add: vec![],
         order: order.to_vec(),
-        change_buffering: None,
-        schema: &[],
-        keys: Default::default(),
+        ..change_of(&rig.table)
     };
     rig.store().indexes().alter_indexes(&[change]).expect("published");
 }

@@ -1,5 +1,5 @@
 //! An index that is built while writers go on has an entry for each row, and no others.
-use super::fixture::{seeds, Random, Row, TableFixture};
+use super::fixture::{change_of, seeds, Random, Row, TableFixture};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::SimDisk;
@@ -71,14 +71,9 @@ fn end(rig: &TableFixture, mut trx: Trx) {
 
 fn publish(rig: &TableFixture, build: &IndexBuild) {
     let change = IndexChange {
-        table: &rig.table,
-        drop: vec![],
-        rename: vec![],
         add: vec![build],
         order: vec!["by_group", "by_tag", "new"],
-        change_buffering: None,
-        schema: &[],
-        keys: Default::default(),
+        ..change_of(&rig.table)
     };
     rig.store().indexes().alter_indexes(&[change]).expect("published");
 }
@@ -283,6 +278,38 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
     }
 }
 
+/// However many rows are changed, few values are kept. One that two rows have is never forgotten.
+#[test]
+fn few_values_of_a_unique_index_are_kept_to_be_proved() {
+    for ends_twice in [true, false] {
+        let rig = TableFixture::create(SimDisk::new(8));
+        let mut build = rig
+            .store()
+            .indexes()
+            .begin_build(&rig.table, &spec(true))
+            .expect("begin");
+        build.finish(&rig.begin(Isolation::RepeatableRead)).expect("finish");
+        let put = |build: &mut IndexBuild, pk: u32, value: u32| {
+            let (pk, value) = (pk.to_be_bytes(), value.to_be_bytes());
+            build.put(&[value, pk].concat(), 4, true, &[]).expect("put");
+        };
+        put(&mut build, 1, 7);
+        put(&mut build, 2, 7);
+        for n in 0..1000 {
+            put(&mut build, 100 + n, 100 + n);
+            assert!(build.values_to_be_proved() <= 64, "{n} rows were changed");
+        }
+        if !ends_twice {
+            build
+                .remove(&[7u32.to_be_bytes(), 2u32.to_be_bytes()].concat())
+                .expect("remove");
+        }
+        let proved = build.prove_unique();
+        assert_eq!(proved.is_err(), ends_twice, "{proved:?}");
+        build.abort().expect("abort");
+    }
+}
+
 #[test]
 fn a_list_that_is_full_ends_the_alter_and_no_writer() {
     let rig = TableFixture::create(SimDisk::new(3));
@@ -346,6 +373,26 @@ fn a_rebuilt_table_takes_the_place_of_the_old_one() {
         assert_eq!(rows(&rig).len(), meant.len() + replaces as usize);
         assert_eq!(rig.store().tables().open_table("rebuilt").is_ok(), !replaces);
     }
+}
+
+/// No row is written between the end of the rebuild and the crash.
+#[test]
+fn a_rebuilt_table_keeps_its_auto_increment_counter() {
+    let disk = SimDisk::new(6);
+    let rig = TableFixture::create(disk.clone());
+    rig.table.autoinc_raise(500);
+    put(&rig, 1, &row(1, 1));
+    let tables = rig.store().tables();
+    tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
+    tables.replace_table(&rig.table, "rebuilt", false).expect("replaced");
+    assert_eq!(rig.table.autoinc(), 500);
+    drop(rig);
+    let rig = TableFixture::reopen(disk.crash(1)).expect("recovered");
+    assert_eq!(
+        rig.table.autoinc(),
+        500,
+        "a new row must not get a number that was given before"
+    );
 }
 
 /// Row 0 takes the value that row 1 gives up, and the other way round.

@@ -2,8 +2,12 @@
 //! keeps both or neither (G6).
 use super::fixture::*;
 use super::isolation::row;
+use crate::engine::Engine;
+use crate::io::sim::hooked::{Call, HookedDisk};
 use crate::io::SimDisk;
 use crate::txn::Isolation::ReadCommitted;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::Arc;
 
 #[test]
 fn a_position_without_changes_is_durable_when_it_is_given() {
@@ -65,4 +69,23 @@ fn a_commit_of_a_transaction_in_doubt_has_its_position() {
     assert_eq!(rig.store().trx_sys.position(), b"seven");
     let mut reader = rig.begin(ReadCommitted);
     assert_eq!(rig.get(&mut reader, &pk(1), None), Ok(Some(row(1, 1))));
+}
+
+/// A donor's server copies the files, whatever the engine answers.
+#[test]
+fn writes_are_held_off_also_without_a_checkpoint() {
+    let held = Arc::new(AtomicBool::new(false));
+    let seen = held.clone();
+    let disk = HookedDisk::new(SimDisk::new(1), move |call| {
+        if let Call::Hold(hold) = call {
+            seen.store(hold, Ordering::SeqCst);
+        }
+        Ok(())
+    });
+    let engine = Engine::open_still(disk, config()).expect("engine");
+    engine.poison("a test");
+    assert!(engine.hold_writes(true).is_err(), "there is no checkpoint");
+    assert!(held.load(Ordering::SeqCst));
+    engine.hold_writes(false).expect("writes go on");
+    assert!(!held.load(Ordering::SeqCst));
 }

@@ -1,7 +1,7 @@
 //! Statistics for the optimizer: right within a factor of two whatever the values are like, kept
 //! over a restart, refreshed as the table changes. Before, the keys of one random leaf were
 //! counted: nearly every index had a cardinality of 1.
-use super::fixture::{config, TableFixture};
+use super::fixture::{change_of, config, TableFixture};
 use crate::engine::{Close, Config, Engine};
 use crate::index::key_shape::{KeyShape, PartImage, PartShape};
 use crate::io::sim::SimDisk;
@@ -344,14 +344,10 @@ fn alter(engine: &Arc<Engine>, table: &Arc<Table>, rows: Option<u32>) {
         build
     });
     let change = IndexChange {
-        table,
         drop: if rows.is_none() { vec![KINDS[0].name] } else { vec![] },
-        rename: vec![],
         add: build.iter().collect(),
         order: KINDS[rows.is_none() as usize..].iter().map(|kind| kind.name).collect(),
-        change_buffering: None,
-        schema: &[],
-        keys: Default::default(),
+        ..change_of(table)
     };
     indexes.alter_indexes(&[change]).expect("published");
     engine.commit(&mut trx, false).expect("commit");

@@ -1,8 +1,7 @@
 //! New unique values of a table that is larger than the pool
 //! (`docs/decisions/2026-11-21-unique-filter.md`). They are put without a read of their leaf.
 //! Another insert of the same value finds them, whatever has become of them.
-use super::ddl_crash::change_of;
-use super::fixture::config;
+use super::fixture::{change_of, config};
 use crate::base::{Error, Result};
 use crate::engine::{Close, Config, Engine};
 use crate::io::sim::SimDisk;

@@ -1,7 +1,7 @@
 //! Keys for which a page is too small: rows and an index under them, beside a map. A crash, an
 //! index built over them, and keys that are too long.
 use super::basics::small;
-use super::fixture::Random;
+use super::fixture::{change_of, Random};
 use crate::base::Error;
 use crate::btree::{KEY_MAX, WIDE_KEY_MAX};
 use crate::engine::{Config, Database, Transaction};
@@ -171,14 +171,10 @@ fn build_over(db: &Database, model: &Model) {
     let mut trx = db.begin();
     build.finish(trx.trx()).expect("build");
     let change = IndexChange {
-        table: &table,
         drop: vec!["by_value"],
-        rename: vec![],
         add: vec![&build],
         order: vec!["again"],
-        change_buffering: None,
-        schema: &[],
-        keys: Default::default(),
+        ..change_of(&table)
     };
     trx.commit().expect("commit");
     store.indexes().alter_indexes(&[change]).expect("published");

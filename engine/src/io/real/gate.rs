@@ -1,8 +1,9 @@
-//! The gate that every change of the real disk passes, and that a copier of the files closes.
+//! [`Gate`]: every change of the real disk passes it. It is closed while another program copies the
+//! files.
 //!
-//! Open, it costs two atomic additions. A change that meets the closed gate waits, whatever latches
-//! its thread holds. Threads that need such a latch wait too, and no others.
-//! Called by: `disk` and `file` here.
+//! A pass of the open gate costs two atomic additions. At the closed gate a change waits, even if
+//! its thread holds latches. Threads that need one of these latches wait, too. Called by: `disk`
+//! and `file` here.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 use std::time::Duration;
 

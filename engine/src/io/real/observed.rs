@@ -1,6 +1,7 @@
-//! System calls on files, as the observer of the process sees them (`base/observer.rs`).
+//! Reports system calls on files to the observer of the process (`base/observer.rs`).
 //!
-//! A batch of a ring is one call for each of its files. Called by: `disk`, `file` and `batch` here.
+//! A batch of a ring counts as one call for each of its files. Called by: `disk`, `file` and
+//! `batch` here.
 use crate::base::observer::{observer, within, FileCall, FilePart};
 use std::fs::File;
 use std::os::fd::AsRawFd;

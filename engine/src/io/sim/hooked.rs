@@ -15,6 +15,8 @@ pub enum Call<'a> {
     ToRemove(&'a str),
     /// A batch is about to be read or written.
     Batch,
+    /// Writes are about to be held off (true), or go on. The hook's error is ignored.
+    Hold(bool),
 }
 
 type Hook = Box<dyn Fn(Call<'_>) -> Result<()> + Send + Sync>;
@@ -61,6 +63,7 @@ impl Disk for HookedDisk {
         self.disk.write_many(ops)
     }
     fn hold_writes(&self, hold: bool) {
+        let _ = (self.hook)(Call::Hold(hold));
         self.disk.hold_writes(hold);
     }
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {

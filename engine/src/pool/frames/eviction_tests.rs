@@ -10,6 +10,17 @@ fn filled(frames: usize, pages: u32) -> PoolFixture {
     PoolFixture::filled(frames, pages, 0)
 }
 
+/// Numbers below the one that is given (xorshift).
+fn random_numbers() -> impl FnMut(u32) -> u32 {
+    let mut state = 7u32;
+    move |below| {
+        state ^= state << 13;
+        state ^= state >> 17;
+        state ^= state << 5;
+        state % below
+    }
+}
+
 #[test]
 fn more_pages_than_frames() {
     let fixture = filled(16, 200);
@@ -44,14 +55,7 @@ fn a_hot_page_survives_a_scan() {
 #[test]
 fn pages_read_once_leave_room_for_those_read_again() {
     let fixture = filled(256, 4000);
-    // Xorshift.
-    let mut state = 7u32;
-    let mut random = |below| {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state % below
-    };
+    let mut random = random_numbers();
     let mut misses = 0;
     for n in 0..40_000 {
         let is_hot = random(2) == 0;
@@ -69,13 +73,7 @@ fn pages_read_once_leave_room_for_those_read_again() {
 #[test]
 fn a_scan_leaves_pages_in_use_alone() {
     let fixture = filled(256, 4000);
-    let mut state = 7u32;
-    let mut random = |below| {
-        state ^= state << 13;
-        state ^= state >> 17;
-        state ^= state << 5;
-        state % below
-    };
+    let mut random = random_numbers();
     let mut misses = 0;
     for n in 0..20_000u32 {
         let page = random(160);

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 /// Bytes that are given back in one call. Page faults of other threads wait for the call.
 const RELEASE_STEP: usize = 16 << 20;
-/// A multiple of the size of a page of the system.
+/// A multiple of the operating system's page size.
 const SYSTEM_PAGE: usize = 64 << 10;
 
 pub(in crate::pool) struct Region {
@@ -102,7 +102,7 @@ impl Region {
     }
 }
 
-/// Up to whole pages of the system.
+/// Rounded up to whole pages of the operating system.
 fn whole(bytes: usize) -> usize {
     bytes.next_multiple_of(SYSTEM_PAGE)
 }

@@ -1,15 +1,15 @@
-//! More frames, and fewer: W1 to W3 of `docs/decisions/2026-11-28-buffer-pool-resize.md`.
+//! Adds and withdraws frames: W1 to W3 of `docs/decisions/2026-11-28-buffer-pool-resize.md`.
 //!
-//! One thread at a time resizes (`pool::Pool::resize`); it holds no latch.
-//! Latches: those of frames that are free or withdrawn, which only threads with outdated guesses
-//! hold; try-latches of all others. Locks: the free list's, the page table's.
-//! Called by: `store` (the first frames), `write::shrink`, the pool.
+//! One thread at a time resizes (`pool::Pool::resize`); it holds no latch. Latches: those of free
+//! and of withdrawn frames, which only threads with outdated guesses hold. All other frames are
+//! try-latched. Locks: the free list's, the page table's. Called by: `store` (the first frames),
+//! `write::shrink`, the pool.
 use super::frame::{PageWrite, KEY_FREE, KEY_NONE, KEY_WITHDRAWN};
 use super::store::FrameStore;
 use crate::base::{sync_point, Result, SyncPoint};
 use std::sync::atomic::Ordering;
 
-/// What became of a frame that is to be withdrawn.
+/// The result of one try to withdraw a frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::pool) enum Withdrawal {
     Done,
@@ -33,12 +33,12 @@ impl FrameStore {
         self.free_new(old);
         Ok(())
     }
-    /// Withdrawn frames from `from` on go to the free list.
+    /// Puts the withdrawn frames from `from` on into the free list.
     pub(super) fn free_new(&self, from: usize) {
         let count = self.frames.len();
         self.clock.set_limit(count);
         let free = |index: &u32| {
-            // A frame with a page is not waited for. No other thread withdraws one, or undoes that.
+            // Frames with pages are left alone. No other thread withdraws frames, or undoes that.
             if self.frames.header(*index).key() != KEY_WITHDRAWN {
                 return false;
             }
@@ -53,7 +53,8 @@ impl FrameStore {
             .extend((from as u32..count as u32).rev().filter(free).collect());
         self.clock.notify();
     }
-    /// Frames from `count` on get no page any more, but for threads that are about to fill one.
+    /// From now on no thread takes a frame from `count` on. Threads that have taken one may still
+    /// fill it.
     pub fn begin_withdrawal(&self, count: usize) {
         self.frames.set_len(count);
         for index in self.clock.set_limit(count) {
@@ -68,15 +69,15 @@ impl FrameStore {
         self.frames.set_len(self.frames.mapped());
         self.free_new(from);
     }
-    /// All frames from `len` on are withdrawn: their memory goes back.
+    /// All frames from `len` on are withdrawn: gives their memory back.
     pub fn end_withdrawal(&self) {
         let count = self.frames.len();
         self.table.resize(&self.frames, count);
         self.absence_filters.resize(count);
         self.frames.unmap(count);
     }
-    /// One try to empty a frame of the part that is given up. A page in use moves to a frame below
-    /// if `moves_left` allows it, any other is evicted.
+    /// Tries to empty and withdraw one frame. A page in use moves to a frame below `len`, if
+    /// `moves_left` is above 0. Any other page is evicted.
     pub fn withdraw(&self, index: u32, moves_left: &mut usize) -> Withdrawal {
         let frame = self.frames.header(index);
         if frame.key() == KEY_WITHDRAWN {
@@ -89,7 +90,7 @@ impl FrameStore {
         if frame.oldest() != 0 && !moves {
             return Withdrawal::Dirty;
         }
-        // A page about to be moved is looked at again under its latch.
+        // Whether the page can move is checked again under its latch.
         let to = if moves { self.frame_below() } else { None };
         let done = match (self.frames.try_write(index), to) {
             (None, to) => {
@@ -122,13 +123,13 @@ impl FrameStore {
             }
         }
     }
-    /// An empty frame that is not to be withdrawn itself, if there is one without a wait.
+    /// An empty frame below `len`, if one can be had without a wait.
     fn frame_below(&self) -> Option<PageWrite<'_>> {
         let frame = self.take_clean_frame()?;
         if (frame.index() as usize) < self.frames.len() {
             return Some(frame);
         }
-        // A sweep that began before the pool began to shrink.
+        // The sweep began before the pool began to shrink.
         self.give_back(frame);
         None
     }

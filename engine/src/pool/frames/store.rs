@@ -30,14 +30,14 @@ pub enum Presence {
     Dirty,
 }
 
-/// How much the pages in the pool are used.
+/// Pages in the pool, counted by their use.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct PoolHeat {
     /// Pages in the pool.
     pub pages: u64,
-    /// Of these, how many the clock hand would evict when it passes next, or write first.
+    /// Of these, those that the clock hand would evict at its next pass (dirty ones after a write).
     pub cold: u64,
-    /// Of these, how many have a copy on its way to disk.
+    /// Of these, those with a copy on its way to disk.
     pub in_flight: u64,
 }
 
@@ -97,7 +97,7 @@ impl FrameStore {
         page.frame().touch();
         Some(page)
     }
-    /// The same. It is no new use of the page.
+    /// The same. It counts as no new use of the page.
     #[inline]
     pub fn try_read_again(&self, key: u64) -> Option<PageRead<'_>> {
         let index = self.table.guess(&self.frames, key)?;
@@ -229,8 +229,8 @@ impl FrameStore {
             }
         }
     }
-    /// The pages of logged files that are in the pool, each with its references. A guess, without a
-    /// latch.
+    /// The resident pages of logged files, each with its references. Taken without latches, so it
+    /// is a guess.
     pub fn list_pages(&self) -> Vec<(PageId, u8)> {
         let headers = (0..self.frames.mapped() as u32).map(|index| self.frames.header(index));
         let with_page = headers.filter(|frame| frame.key() < KEY_WITHDRAWN && frame.is_logged());

@@ -1,7 +1,7 @@
 //! Writing the page list.
 //!
-//! The file is complete under its name or not there: it is written under another one first. No
-//! latch is taken: the list is a hint, and each frame is looked at for a moment.
+//! The file is written under another name first, so under its own name it is always complete. No
+//! latch is taken, because the list is only a hint: each frame's page is read from the header.
 //!
 //! Called by: the engine, at a shutdown and on demand.
 use super::format::{encode, runs_of};
@@ -13,11 +13,11 @@ use crate::pool::buffer_pool::Pool;
 /// Ends the name of a list that is being written.
 const UNFINISHED: &str = ".incomplete";
 
-/// Writes the list of the `percent` of pages that were used most of late. Returns how many.
+/// Writes the list of the `percent` most recently used pages. Returns their number.
 pub fn dump(pool: &Pool, name: &str, percent: u32) -> Result<usize> {
     let mut pages = pool.store().list_pages();
     let all = pages.len();
-    // The hottest first; of the same heat, those that come first in their files.
+    // Sorted by references, and then by place.
     pages.sort_unstable_by_key(|(id, refs)| (std::cmp::Reverse(*refs), *id));
     pages.truncate((all * percent.min(100) as usize).div_ceil(100));
     let mut ids: Vec<PageId> = pages.into_iter().map(|(id, _)| id).collect();

@@ -1,8 +1,8 @@
 //! Reading the pages of a page list, in the order of their places, a batch at a time.
 //!
-//! A load takes free frames only, so it evicts nothing. A page that does not exist any more, or
-//! cannot be read, is skipped: the thread that needs it will meet the error itself. While a load of
-//! rows writes a file past the pool, that file's pages are skipped (`write::loads`).
+//! A load takes only free frames, so it evicts nothing. It skips pages that do not exist any more
+//! or cannot be read: a thread that needs such a page gets the error. While a bulk load of rows
+//! writes a file past the pool, that file's pages are skipped (`write::loads`).
 //!
 //! Holds no latch between steps. Called by: the engine's worker for page lists.
 use super::format::{decode, Run};
@@ -12,8 +12,7 @@ use crate::io::{Caching, Mode};
 use crate::pool::buffer_pool::Pool;
 use crate::pool::page::PAGE_SIZE;
 
-/// Pages of one step. One step at a time is on its way, so a reader in the foreground waits for no
-/// more than that.
+/// Pages of one step. Steps follow each other, so another reader waits for at most one of them.
 const BATCH: u32 = 64;
 
 /// A load of a page list.
@@ -23,11 +22,11 @@ pub struct PageListLoad {
     at: (usize, u32),
     /// Pages of the list.
     pub listed: usize,
-    /// Pages of the list that were tried.
+    /// Pages of the list that were read or skipped.
     pub tried: usize,
     /// Pages that the load has brought in.
     pub read: usize,
-    /// No free frame was left for the rest.
+    /// The load ended because too few frames were free.
     pub is_full: bool,
 }
 

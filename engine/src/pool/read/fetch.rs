@@ -78,8 +78,8 @@ impl Reader {
             _ => self.read_slow(id),
         }
     }
-    /// The same for a page that the caller has used a moment ago: no new use of it. Only if it is
-    /// resident.
+    /// The same for a resident page that the caller has used a moment ago. This counts as no new
+    /// use. None: the page is not resident.
     #[inline]
     pub fn read_again(&self, id: PageId) -> Option<PageRead<'_>> {
         self.requests.inc();

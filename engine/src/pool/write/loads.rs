@@ -52,11 +52,13 @@ impl Loads {
         }
         self.ended.notify_all();
     }
-    /// From its return on, pages that a load writes are logged, or not. No write is under way then.
+    /// Has loads log the pages that they write, or not. On return no write is under way that
+    /// followed the old rule.
     pub fn set_logged(&self, logged: bool) {
         *self.logged.write() = logged && !planted(Mutant::BackupLoadsNotLogged);
     }
-    /// Must the load log the pages that it writes now? Holds while the result lives.
+    /// Whether a load has to log the pages that it writes. The answer holds as long as the result
+    /// lives.
     pub(in crate::pool) fn logged(&self) -> RwLockReadGuard<'_, bool> {
         self.logged.read()
     }

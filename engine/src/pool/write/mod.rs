@@ -2,8 +2,8 @@
 //!
 //! Top to bottom:
 //! - `truncate`: cuts off the end of a file;
-//! - `resize`: one change of the pool's size at a time;
-//! - `shrink`: more frames, and fewer;
+//! - `resize`: one change of the pool's size at a time, and its status;
+//! - `shrink`: adds and withdraws frames;
 //! - `flush`: which pages are written, and when;
 //! - `pace`: how many;
 //! - `batch`: one batch on its way to disk;

@@ -1,4 +1,4 @@
-//! One resize of the pool at a time, and its status in words.
+//! [`Resize`]: one resize of the pool at a time, and a text about its progress.
 //!
 //! Lock: one of rank `Leaf`, not held while frames come or go.
 //! Called by: the pool.

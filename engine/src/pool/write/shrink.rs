@@ -1,7 +1,9 @@
-//! A pool of another size: more frames at once, fewer in rounds over those that are given up.
+//! Changes the number of frames. A pool grows in one step. It shrinks in rounds over the frames
+//! that are to be withdrawn.
 //!
 //! The invariants W1 to W7 are in `docs/decisions/2026-11-28-buffer-pool-resize.md`. Each round
-//! empties what can be emptied: pages move or are evicted, dirty ones are written first.
+//! empties the frames that can be emptied now. Their pages move to other frames, or are evicted.
+//! Dirty pages that are to be evicted are written first.
 //!
 //! Holds no latch while it waits, or writes. Called by: the pool, one thread at a time.
 use super::batch::BatchWriter;
@@ -10,14 +12,15 @@ use crate::pool::frames::frame::{key_id, KEY_NONE};
 use crate::pool::frames::resize::Withdrawal;
 use crate::pool::page::PAGE_SIZE;
 
-/// Without any progress for so long a shrink gives up. Waits are counted, too, because a simulated
-/// clock stands still.
+/// A shrink gives up after so long without progress. The number of waits has a bound, too, because
+/// a simulated clock stands still.
 const GIVES_UP_US: u64 = 10_000_000;
 const WAITS_MAX: usize = if cfg!(test) { 100 } else { 5000 };
 /// Frames between two calls of the watch.
 const WATCH_EVERY: usize = 1024;
 
-/// Learns how many frames of how many are withdrawn. `Err`: the shrink ends with this error.
+/// Gets the number of withdrawn frames, and of all that are to be withdrawn. `Err`: the shrink ends
+/// with this error.
 pub type ShrinkWatch<'a> = dyn Fn(usize, usize) -> Result<()> + 'a;
 
 impl BatchWriter {
@@ -41,7 +44,7 @@ impl BatchWriter {
     }
     fn withdraw_all(&self, count: usize, watch: &ShrinkWatch<'_>) -> Result<()> {
         let all = self.store.frames.mapped() - count;
-        // Beyond that, pages would only take each other's places.
+        // More moves would only exchange pages between frames.
         let mut moves_left = count;
         let (mut waits, mut since_us) = (0, self.disk.now_us());
         let mut why = None;
@@ -52,7 +55,7 @@ impl BatchWriter {
             let Some(busy) = left.last().copied() else {
                 return Ok(());
             };
-            // What is left is in use all the time: it moves, whatever that takes.
+            // The pages that are left are in use all the time, so each of them may move.
             moves_left = moves_left.max(left.len());
             if left.len() < before {
                 (before, waits, since_us) = (left.len(), 0, self.disk.now_us());
@@ -95,7 +98,7 @@ impl BatchWriter {
         match self.write_wanted(dirty) {
             Ok(_) => {}
             Err(error @ Error::Poisoned(_)) => return Err(error),
-            // A file cannot be opened: its pages stay, and perhaps the shrink gives up.
+            // A file cannot be opened. Its pages stay, and the shrink may have to give up.
             Err(error) => *why = Some(error),
         }
         for index in dirty.drain(..) {

@@ -49,7 +49,7 @@ pub(in crate::table) fn kill_poll(trx: &Trx) -> impl FnMut() -> Result<()> {
     }
 }
 
-/// Tells a statement's connection how far several sorts are.
+/// Reports the progress of one or several sorts to the statement's connection.
 pub(in crate::table) struct SortProgress {
     waiter: Arc<dyn Waiter>,
     done: u64,

@@ -49,7 +49,12 @@ pub struct IndexBuild {
     finished: bool,
     /// Values of a unique index that were put after `finish`: (key, length of the value in it).
     unproven: Vec<(Vec<u8>, usize)>,
+    /// With so many, those that one row has are dropped.
+    unproven_max: usize,
 }
+
+/// Values that are kept for a proof, unless more of them are there twice.
+const UNPROVEN_MAX: usize = if cfg!(test) { 64 } else { 16 << 10 };
 
 impl IndexBuilder {
     pub fn begin_build(self: &Arc<IndexBuilder>, table: &Arc<Table>, spec: &IndexSpec) -> Result<IndexBuild> {
@@ -96,6 +101,7 @@ impl IndexBuilder {
             pk_fixed_len,
             finished: false,
             unproven: Vec::new(),
+            unproven_max: UNPROVEN_MAX,
         })
     }
 }
@@ -168,7 +174,25 @@ impl IndexBuild {
         self.value = value;
         if self.index.unique && unique_check {
             self.unproven.push((key.to_vec(), user_key_len));
+            if self.unproven.len() >= self.unproven_max {
+                self.drop_proven()?;
+            }
         }
+        Ok(())
+    }
+
+    /// Forgets the values that one row has now. If another row gets one of them later, the put of
+    /// that row notes it again.
+    fn drop_proven(&mut self) -> Result<()> {
+        let mut all = std::mem::take(&mut self.unproven);
+        all.sort_unstable();
+        all.dedup_by(|(key, len), (before, before_len)| key[..*len] == before[..*before_len]);
+        for (key, user_key_len) in all {
+            if self.row_of_two(&key[..user_key_len])?.is_some() {
+                self.unproven.push((key, user_key_len));
+            }
+        }
+        self.unproven_max = UNPROVEN_MAX.max(2 * self.unproven.len());
         Ok(())
     }
 
@@ -203,22 +227,30 @@ impl IndexBuild {
     /// After the last put: `Duplicate` names a row whose value another row has.
     pub fn prove_unique(&mut self) -> Result<()> {
         for (key, user_key_len) in std::mem::take(&mut self.unproven) {
-            let user_key = &key[..user_key_len];
-            let mut rows = 0;
-            let mut other = None;
-            change::visit_prefix(&self.builder.pool, &self.index, user_key, &mut |found, value| {
-                let pk_len = decode_entry(self.table.layout(), value)?.pk_len;
-                if found.len() == user_key_len + pk_len {
-                    rows += 1;
-                    other = Some(found[user_key_len..].to_vec());
-                }
-                Ok(rows < 2)
-            })?;
-            if let Some(pk) = other.filter(|_| rows > 1) {
+            if let Some(pk) = self.row_of_two(&key[..user_key_len])? {
                 return Err(Error::Duplicate { index: 0, pk });
             }
         }
         Ok(())
+    }
+
+    /// One of the rows that have this value, if there are two.
+    fn row_of_two(&self, user_key: &[u8]) -> Result<Option<Vec<u8>>> {
+        let (mut rows, mut second) = (0, None);
+        change::visit_prefix(&self.builder.pool, &self.index, user_key, &mut |found, value| {
+            let pk_len = decode_entry(self.table.layout(), value)?.pk_len;
+            if found.len() == user_key.len() + pk_len {
+                rows += 1;
+                second = (rows == 2).then(|| found[user_key.len()..].to_vec());
+            }
+            Ok(rows < 2)
+        })?;
+        Ok(second)
+    }
+
+    #[cfg(test)]
+    pub fn values_to_be_proved(&self) -> usize {
+        self.unproven.len()
     }
 
     pub(in crate::table) fn index(&self) -> &Index {

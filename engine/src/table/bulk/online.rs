@@ -20,8 +20,8 @@ use std::sync::Arc;
 /// Keys of a round between two looks for a KILL.
 const KEYS_PER_POLL: usize = 64;
 
-/// Takes a clustered key, and the row by the older and by the newer view; None: no row, or see
-/// [`Passes`].
+/// Takes a clustered key, and its row in the older and in the newer view. None: the view has no
+/// row, or the row comes in the other pass ([`Passes`]).
 pub type EachChange<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
 
 /// An ALTER TABLE under way. Its end, or its drop, takes the list of touched keys off the table.
@@ -44,7 +44,7 @@ pub struct Round {
     pub again: u64,
 }
 
-/// How a round gives rows.
+/// The order in which a round gives rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Passes {
     /// Both rows of a key at once.

@@ -105,7 +105,8 @@ impl Layout {
     pub(in crate::table) fn index_ids(&self) -> impl Iterator<Item = IndexId> + '_ {
         std::iter::once(self.clustered.id).chain(self.secondary.iter().map(|s| s.index.id))
     }
-    /// Where the index of that number is, if it (still) exists: as in [`Layout::index`].
+    /// The ordinal of the index with this number, as [`Layout::index`] takes it. None: the index
+    /// has gone.
     pub(in crate::table) fn ordinal_of(&self, id: IndexId) -> Option<u32> {
         let mut ordinals = 0..=self.secondary.len() as u32;
         ordinals.find(|ordinal| self.index(*ordinal).is_some_and(|index| index.id == id))

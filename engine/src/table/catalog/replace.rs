@@ -1,9 +1,9 @@
-//! Tables get the contents of other ones: the end of an ALTER TABLE that has rebuilt a table, or
-//! its partitions, while writers went on.
+//! Replaces the contents of tables by those of other tables. This is the last step of an ALTER
+//! TABLE that has rebuilt a table, or its partitions, while writers went on.
 //!
-//! One Mtr decides for all of them. Before it is durable, a rebuilt table is one of its own, which
-//! the user of the engine drops after a crash. After it, the old contents are gone, as after DROP
-//! TABLE.
+//! One Mtr decides for all of them. Before it is durable, a rebuilt table has a name of its own.
+//! The user of the engine drops such a table after a crash. After it, the old contents are gone, as
+//! after DROP TABLE.
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
@@ -16,13 +16,13 @@ use crate::table::catalog::table::Table;
 use std::sync::atomic::Ordering;
 use std::sync::Arc;
 
-/// A table, and the name of the rebuilt one that takes its place.
+/// A table, and the name of the rebuilt table that replaces its contents.
 pub struct Replacement<'a> {
     pub table: &'a Arc<Table>,
     pub rebuilt: &'a str,
 }
 
-/// One of them under way.
+/// A replacement, with what it needs from the catalog.
 struct Pair<'a> {
     table: &'a Arc<Table>,
     name: String,
@@ -32,9 +32,9 @@ struct Pair<'a> {
 }
 
 impl Tables {
-    /// Each table gets the trees, the rows and the definition of the rebuilt one, which is no more
-    /// then. No other user has any of them in use. Foreign keys are those of the rebuilt ones.
-    /// `unchecked`: they may lack a parent, and children may not fit.
+    /// Gives each table the trees, rows, definition and foreign keys of its rebuilt table, whose
+    /// name is gone then. No other user has any of these tables in use. `unchecked`: foreign keys
+    /// may lack a parent, and children may not fit.
     pub fn replace_tables(&self, replacements: &[Replacement<'_>], unchecked: bool) -> Result<()> {
         let _ddl = self.start_ddl()?;
         let Some(first) = replacements.first() else {
@@ -43,7 +43,9 @@ impl Tables {
         self.with_mark(|created| {
             let mut pairs = Vec::with_capacity(replacements.len());
             for replacement in replacements {
-                pairs.push(self.pair(replacement, created)?);
+                let pair = self.pair(replacement, created)?;
+                self.keep_counter(&pair)?;
+                pairs.push(pair);
             }
             let gates = pairs.iter().flat_map(|pair| [pair.table, &pair.with]);
             let gates = Vec::from_iter(gates.map(|table| table.gate.write()));
@@ -64,7 +66,7 @@ impl Tables {
             })?;
             let mut removed = Ok(());
             for pair in &pairs {
-                // Each of the old files, whatever becomes of another.
+                // Each old file is removed, also after a failure with another one.
                 removed = removed.and(self.publish_rebuilt(pair));
             }
             std::mem::drop(gates);
@@ -95,6 +97,17 @@ impl Tables {
         })
     }
 
+    /// The AUTO_INCREMENT counter goes into the header of the rebuilt table's file: no row of it
+    /// has raised a counter. It is durable before the deciding Mtr, since the next statement may
+    /// come after a restart.
+    fn keep_counter(&self, pair: &Pair<'_>) -> Result<()> {
+        let next = pair.table.autoinc();
+        match next > pair.with.autoinc() {
+            true => self.reset_autoinc(&pair.with, next),
+            false => Ok(()),
+        }
+    }
+
     /// After the deciding Mtr.
     fn publish_rebuilt(&self, pair: &Pair<'_>) -> Result<()> {
         let Pair {
@@ -115,7 +128,7 @@ impl Tables {
         table
             .next_row_id
             .fetch_max(with.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);
-        // The file's header has the counter that the rows gave it.
+        // The header of the new file has this counter.
         let saved = with.autoinc_saved.load(Ordering::Relaxed);
         table.autoinc_saved.store(saved, Ordering::Relaxed);
         table.autoinc.fetch_max(saved, Ordering::Relaxed);

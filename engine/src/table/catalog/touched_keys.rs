@@ -3,9 +3,9 @@
 //! **L2** A row change adds its key after the mini-transaction that makes the change, and before
 //! its transaction ends. Why that suffices: `docs/decisions/2026-11-28-online-alter.md`.
 //!
-//! Keys are kept in parts, each with a mutex, of which a thread uses one. A part that is full drops
-//! repeated keys. If it stays full, it takes no more keys, and says so: the ALTER TABLE fails, and
-//! writers go on.
+//! Keys are kept in 16 parts, each with a mutex. The hash of a key chooses its part. A full part
+//! drops repeated keys. If it stays full, it takes no more keys and sets a flag: the ALTER TABLE
+//! fails, and writers go on.
 //!
 //! Locks: the mutex of one part. Called by row changes, and by `bulk/online.rs`.
 use crate::base::sync::{Rank, RankedMutex};
@@ -54,7 +54,7 @@ impl TouchedKeys {
             hasher: RandomState::new(),
         }
     }
-    /// L2.
+    /// Notes the clustered key of a changed row (L2).
     pub fn add(&self, key: &[u8]) {
         if self.is_full() || (planted(Mutant::TouchedKeyForgotten) && key.last().is_some_and(|byte| byte % 4 == 0)) {
             return;

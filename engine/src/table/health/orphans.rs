@@ -1,8 +1,8 @@
-//! [`Orphans`]: what a check reports of rows that refer to no parent row.
+//! [`Orphans`]: the report of a check about rows whose parent row is missing.
 //!
 //! Takes no latch. Called by `check` and `references`.
 
-/// What is known of the rows that refer to no parent row.
+/// Why rows count as orphans.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OrphanKind {
     NoParentRow,

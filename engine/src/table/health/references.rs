@@ -1,13 +1,13 @@
-//! CHECK TABLE ... EXTENDED: which rows refer to a parent row that is not there.
+//! CHECK TABLE ... EXTENDED: finds rows whose parent row is missing.
 //!
-//! Such a row is no damage: `foreign_key_checks = 0` lets users make it. So it is reported by
-//! itself (`Checker::orphans`), and the table counts as sound.
+//! Such a row is no damage, because `foreign_key_checks = 0` lets users make it. So it has a report
+//! of its own (`Checker::orphans`), and the table counts as sound.
 //!
 //! A row and its parent are read under one view. The child's maker held a lock on the parent when
 //! it committed (K1). So a view that sees the child sees the parent, whatever writers do meanwhile.
 //!
-//! The parent's table need not be held by the statement. Its gate is held while its pages are read,
-//! and the index is found again by its number each time.
+//! The statement has no metadata lock on the parent's table. So each search holds the table's gate,
+//! and finds the index by its number.
 //!
 //! Latches: one page at a time. Called by `check`.
 use crate::base::{Error, Result};

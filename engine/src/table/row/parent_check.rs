@@ -105,8 +105,8 @@ impl ParentCheck {
     }
 }
 
-/// The parent's key that `child`, a key of the child's index, refers to. None: to nothing. Some of
-/// None: the foreign key is unbound.
+/// The key of the parent's index that `child`, a key of the child's index, refers to. None: a
+/// column is NULL, so it refers to nothing. Some(None): the foreign key is unbound.
 pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
     let cut_short = || {
         let what = "an index key without all columns of a foreign key";

@@ -135,8 +135,8 @@ impl Entry {
         let passed = self.waiting().iter().rev().take_while(|r| passes(r)).count();
         self.requests.len() - passed
     }
-    /// The transactions of the waiting requests that `trx`, granted or waiting, has passed and
-    /// stops: they did not wait for it before.
+    /// Transactions whose waiting requests `trx` has passed and now blocks. `trx` may be granted or
+    /// waiting. They did not wait for it before.
     pub fn passed(&self, trx: &Arc<TrxShared>, mode: LockMode) -> WakeList {
         let at = self.waiting_at(trx).map_or(self.granted as usize, |at| at + 1);
         let stopped = self.requests[at..]

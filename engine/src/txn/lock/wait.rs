@@ -22,7 +22,7 @@ pub trait Waiter: Send + Sync {
     fn wake(&self);
     /// Polled in long scans.
     fn killed(&self) -> bool;
-    /// So much of a long statement's step is done. Called by its own thread.
+    /// Reports the progress of a long step. Called by the statement's own thread.
     fn progress(&self, _done: u64, _all: u64) {}
     /// This connection is about to wait for `holder`; false = give up with a deadlock instead.
     fn about_to_wait(&self, holder: &dyn Waiter) -> bool;

@@ -6,6 +6,7 @@ use super::table::spec;
 use super::twin::{Change, Kind, KINDS};
 use super::world::{Step, World};
 use crate::base::{Error, Result};
+use crate::engine::tests::fixture::change_of;
 use crate::table::{IndexChange, Store};
 use std::sync::Arc;
 
@@ -90,14 +91,9 @@ impl World {
         self.decide_ddl(change, |s| {
             let table = s.tables().open_table(name)?;
             s.indexes().alter_indexes(&[IndexChange {
-                table: &table,
                 drop: vec![gone.name()],
-                rename: vec![],
-                add: vec![],
                 order,
-                change_buffering: None,
-                schema: b"",
-                keys: Default::default(),
+                ..change_of(&table)
             }])
         })
     }
@@ -139,14 +135,9 @@ impl World {
             }
             assert!(!has_duplicates, "a unique index was built over duplicates");
             store.indexes().alter_indexes(&[IndexChange {
-                table: &table,
-                drop: vec![],
-                rename: vec![],
                 add: vec![&build],
                 order,
-                change_buffering: None,
-                schema: b"",
-                keys: Default::default(),
+                ..change_of(&table)
             }])
         })
     }

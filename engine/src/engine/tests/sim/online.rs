@@ -8,7 +8,7 @@ use super::twin::{Change, Kind, State, KINDS};
 use super::world::{Step, World};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
-use crate::engine::tests::fixture::Row;
+use crate::engine::tests::fixture::{change_of, Row};
 use crate::engine::Engine;
 use crate::table::{IndexBuild, IndexChange, LockChoice, OnlineAlter, Passes, Table, TableLoad};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
@@ -190,14 +190,9 @@ impl World {
                 let change = Change::Indexes(name, after.clone());
                 self.decide_ddl(change, |store| {
                     store.indexes().alter_indexes(&[IndexChange {
-                        table: &table,
-                        drop: vec![],
-                        rename: vec![],
                         add: vec![&build],
                         order,
-                        change_buffering: None,
-                        schema: b"",
-                        keys: Default::default(),
+                        ..change_of(&table)
                     }])
                 })
             }

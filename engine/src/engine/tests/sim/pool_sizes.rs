@@ -1,19 +1,10 @@
 //! A workload in which the buffer pool changes its size. A small pool is full of changed pages when
 //! it grows, and again when it shrinks: they move. Its page list is written, and read.
 use super::op::Op;
+use super::workloads::fill;
 
 const COMMIT: Op = Op::Commit { trx: 0, flush: 1 };
 
-const fn fill(key: u64) -> Op {
-    let (trx, table, rows, len) = (0, 0, 40, 900);
-    Op::Fill {
-        trx,
-        table,
-        key,
-        rows,
-        len,
-    }
-}
 const fn update(key: u64) -> Op {
     let (trx, table, row) = (0, 0, 77);
     Op::Update { trx, table, key, row }
@@ -21,9 +12,9 @@ const fn update(key: u64) -> Op {
 
 pub const POOL_SIZES: &[Op] = &[
     Op::Create { kinds: 7 },
-    fill(0),
+    fill(0, 40, 900),
     Op::ResizePool { more: 100 },
-    fill(50),
+    fill(50, 40, 900),
     COMMIT,
     update(3),
     Op::PageList { load: false },

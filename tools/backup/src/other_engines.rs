@@ -1,4 +1,5 @@
-//! `mariadb-backup`: the copy of everything but Sluice, as a stream; and the way back.
+//! The other engines: `mariadb-backup` copies everything but Sluice, and prepares it after a
+//! restore.
 use crate::backup::Shared;
 use crate::stream::REST;
 use crate::{BackupArguments, RestoreArguments, Result};
@@ -12,24 +13,24 @@ const CHUNK: usize = 256 << 10;
 /// Lines of the program's messages that are kept for an error.
 const LINES_KEPT: usize = 12;
 
-/// The program, while it copies.
-pub struct Rest {
+/// A running `mariadb-backup`.
+pub struct OtherEngines {
     copy: JoinHandle<Result<()>>,
     info: PathBuf,
     process: u32,
 }
 
-/// Where the binary log was, by the program: file and position.
+/// A position in the binary log: file and offset. None: there is no binary log.
 pub type Position = Option<(String, u64)>;
 
-impl Rest {
-    /// Starts the program. What it writes goes into the backup. When it fails, `failed` is called.
+impl OtherEngines {
+    /// Starts the program. Its output goes into the backup. `failed` is called if it fails.
     pub fn start(
         arguments: &BackupArguments,
         scratch: &Path,
         out: Shared,
         failed: impl FnOnce() + Send + 'static,
-    ) -> Result<Rest> {
+    ) -> Result<OtherEngines> {
         let info = scratch.join("info");
         let empty = scratch.join("empty");
         for folder in [&info, &empty] {
@@ -50,19 +51,19 @@ impl Rest {
         let copy = std::thread::spawn(move || {
             let copied = copy(&mut child, &out, &program);
             if copied.is_err() {
-                // It may still run, when the backup cannot be written.
+                // If the backup cannot be written, the program may still run.
                 let _ = child.kill();
                 let _ = child.wait();
                 failed();
             }
             copied
         });
-        Ok(Rest { copy, info, process })
+        Ok(OtherEngines { copy, info, process })
     }
     pub fn is_over(&self) -> bool {
         self.copy.is_finished()
     }
-    /// Ends the program.
+    /// Kills the program.
     pub fn abort(self) {
         if !self.copy.is_finished() {
             // SAFETY: the thread has not waited for the child yet, so the number is still its own.
@@ -71,9 +72,11 @@ impl Rest {
         // The backup has failed for another reason.
         let _ = self.copy.join();
     }
-    /// Waits for its end.
+    /// Waits for the end of the program. Returns its position in the binary log.
     pub fn finish(self) -> Result<Position> {
-        self.copy.join().map_err(|_| "a bug was met".to_string())??;
+        self.copy
+            .join()
+            .map_err(|_| "a thread of this program has panicked".to_string())??;
         let names = ["xtrabackup_info", "mariadb_backup_info"];
         let found = names
             .iter()
@@ -127,7 +130,7 @@ fn position(info: &str) -> Position {
     Some((file, value("position")?.parse().ok()?))
 }
 
-/// Unpacks what the program has written.
+/// A running `mbstream`, which unpacks what `mariadb-backup` has written.
 pub struct Unpack {
     child: Child,
     into: Option<ChildStdin>,
@@ -163,7 +166,7 @@ impl Unpack {
     }
 }
 
-/// Recovers what was unpacked.
+/// Has `mariadb-backup` recover what was unpacked.
 pub fn prepare(arguments: &RestoreArguments, directory: &Path) -> Result<()> {
     let program = arguments.mariadb_backup.display();
     let output = Command::new(&arguments.mariadb_backup)

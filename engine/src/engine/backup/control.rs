@@ -1,45 +1,46 @@
-//! What the engine knows of the backup that runs: whether there is one, how far it is, and where it
-//! ends.
+//! [`BackupControl`]: the state of the engine's backup. It says whether a backup runs, in which
+//! phase it is, and at which LSN it ends (the *point*).
 //!
-//! The thread that copies asks here; the thread that blocks commits fixes the point. Lock: one of
-//! rank `Leaf`. Called by: `source`, `ffi`, users of the crate.
+//! Two threads meet here. One copies the files and the log. The other one blocks commits, and fixes
+//! the point. Lock: one of rank `Leaf`. Called by: `source`, `ffi`, users of the crate.
 use crate::base::sync::RankedMutex;
 use crate::base::{Counters, Error, Lsn, Result};
 use crate::redo::{FlushMode, Redo};
 use std::sync::Arc;
 
-/// How far a backup is. The numbers are those of the status variable `backup_phase`.
+/// The phase of a backup. The status variable `backup_phase` shows its number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
 pub enum Phase {
-    /// There is none.
+    /// No backup runs.
     #[default]
     None,
-    /// Data files are read.
+    /// Data files are being read.
     Files,
-    /// They have been read. The log is followed until the point is fixed.
+    /// All data files have been read. The log is copied as it grows, until the point is fixed.
     Log,
-    /// The log is copied up to the point.
+    /// The log has been copied up to the point.
     End,
 }
 
 #[derive(Default)]
 struct State {
     phase: Phase,
-    /// And what the one that fixed it says of it.
+    /// The point, and the text that came with it.
     point: Option<(Lsn, Vec<u8>)>,
+    /// Why the backup was cancelled.
     cancelled: Option<String>,
 }
 
 /// See the head of this file.
-pub struct BackupDesk {
+pub struct BackupControl {
     redo: Arc<Redo>,
     counters: Arc<Counters>,
     state: RankedMutex<State>,
 }
 
-impl BackupDesk {
-    pub(in crate::engine) fn new(redo: Arc<Redo>, counters: Arc<Counters>) -> BackupDesk {
-        BackupDesk {
+impl BackupControl {
+    pub(in crate::engine) fn new(redo: Arc<Redo>, counters: Arc<Counters>) -> BackupControl {
+        BackupControl {
             redo,
             counters,
             state: RankedMutex::default(),
@@ -50,15 +51,19 @@ impl BackupDesk {
     }
     pub(super) fn enter(&self, phase: Phase) {
         let mut state = self.state.lock();
+        assert!(
+            phase == Phase::None || phase as u8 == state.phase as u8 + 1,
+            "one backup at a time, and its phases follow each other"
+        );
         if matches!(phase, Phase::None | Phase::Files) {
             *state = State::default();
         }
         state.phase = phase;
         self.counters.backup_phase.set(phase as u64);
     }
-    /// Fixes the point: the backup has what is in the log now, and no more is needed. The caller
-    /// blocks commits, so that other engines and the binary log have the same point. `about` goes
-    /// into the backup. True: done. False: there is no backup.
+    /// Fixes the point at the present end of the log. The caller blocks commits, so that other
+    /// engines and the binary log have the same point. `about` is a text that goes into the backup.
+    /// False: no backup runs.
     ///
     /// `Error::Unsupported`: data files are still being read. The backup fails.
     pub fn fix_point(&self, about: &[u8]) -> Result<bool> {
@@ -73,13 +78,17 @@ impl BackupDesk {
         }
         let point = self.redo.lsn();
         self.redo.flush(point, FlushMode::Sync)?;
+        assert!(
+            self.redo.durable_lsn() >= point,
+            "B3: the log is durable up to the point"
+        );
         let mut state = self.state.lock();
         if state.phase == Phase::Log {
             state.point.get_or_insert_with(|| (point, about.to_vec()));
         }
         Ok(state.phase == Phase::Log)
     }
-    /// Ends the backup, if there is one, at its next step.
+    /// Makes the next step of the backup fail, if a backup runs.
     pub fn cancel(&self, why: &str) {
         let mut state = self.state.lock();
         state.cancelled.get_or_insert_with(|| why.to_string());
@@ -87,7 +96,7 @@ impl BackupDesk {
     pub(super) fn point(&self) -> Option<(Lsn, Vec<u8>)> {
         self.state.lock().point.clone()
     }
-    /// `Error::Unsupported`: it was cancelled.
+    /// `Error::Unsupported`: the backup was cancelled.
     pub fn check_wanted(&self) -> Result<()> {
         match &self.state.lock().cancelled {
             Some(why) => Err(Error::Unsupported(format!("the backup has failed: {why}"))),

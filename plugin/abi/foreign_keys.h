@@ -1,0 +1,62 @@
+/* Foreign keys: their definitions, and the rows that a cascade makes. */
+#ifndef SLUICE_ABI_FOREIGN_KEYS_H
+#define SLUICE_ABI_FOREIGN_KEYS_H
+#include "rows.h"
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+enum { SLC_FOREIGN_NO_ACTION = 0, SLC_FOREIGN_RESTRICT = 1, SLC_FOREIGN_CASCADE = 2, SLC_FOREIGN_SET_NULL = 3 };
+/* a foreign key of a child table; column names compare without regard to case */
+typedef struct {
+  const char *name;          /* "database/constraint": unique */
+  const char *parent;        /* table name, as slc_table_create() takes it; need not exist */
+  uint32_t column_count;
+  const char *const *columns;
+  const char *const *parent_columns;
+  uint8_t on_delete, on_update; /* SLC_FOREIGN_* */
+} slc_foreign_def;
+
+/* A foreign key. Texts are valid until the callback returns. */
+typedef struct {
+  slc_bytes name, child, parent;
+  uint32_t column_count;
+  /* as the tables write them */
+  const slc_bytes *columns, *parent_columns;
+  /* 1 = the column may be NULL; 0 also if nothing is known of the column */
+  const uint8_t *child_nullable, *parent_nullable;
+  /* names of the indexes that serve it ("PRIMARY": the clustered one); parent_index is empty if it
+     has no parent now */
+  slc_bytes child_index, parent_index;
+  uint8_t on_delete, on_update;
+} slc_foreign_info;
+typedef void (*slc_foreign_cb)(void *ctx, const slc_foreign_info *);
+/* those of the child `table`, in the order of its definition; those that name the parent `table`;
+   all */
+enum { SLC_FOREIGN_OF_CHILD = 0, SLC_FOREIGN_OF_PARENT = 1, SLC_FOREIGN_ALL = 2 };
+slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_foreign_cb cb, void *ctx);
+/* 0 = the table has no foreign key, 1 = it is a child, 2 = it is a parent, 3 = both */
+uint32_t slc_table_foreign(slc_table *);
+
+typedef struct slc_row_sink slc_row_sink;
+/* Takes the row and its entries. Called once for each sink. The bytes are copied. */
+void slc_row_sink_put(slc_row_sink *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t count);
+/* Called inside slc_row_update, _move and _delete, by the transaction's thread, without latches.
+   Tables are named as in slc_table_create(). 0 = done; else the call ends with SLC_ROW_NOT_MADE. */
+typedef struct {
+  void *ctx;
+  /* Puts the row with its entries into the sink. */
+  int (*entries)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
+  /* Puts the row as it is into `before`, and as it becomes into `after`. The columns of the table's
+     foreign key number `foreign` get the parent row's values. `parent` empty: they become NULL. */
+  int (*changed)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
+                 slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+} slc_row_maker;
+void slc_trx_set_row_maker(slc_trx *, const slc_row_maker *);
+/* foreign_key_checks; on in a new transaction object, stays */
+void slc_trx_foreign_key_checks(slc_trx *, int on);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
