@@ -100,9 +100,10 @@ class Trial:
         return target.stat().st_size
 
     def cp(self):
-        files = self.files()
         target = self.copy / "files"
-        subprocess.run(["cp", "-r", str(files), str(target)], check=True)
+        target.mkdir()
+        # The data files. Those of the redo log come and go.
+        subprocess.run(["cp", *map(str, self.files().glob("*.slu")), str(target)], check=True)
         subprocess.run(["sync", "-f", str(target)], check=True)
         return sum(path.stat().st_size for path in target.rglob("*") if path.is_file())
 

@@ -166,17 +166,20 @@ def resize(arguments, engine):
             for _ in range(ROUNDS):
                 for size in (LARGE, SMALL):
                     due = time.monotonic() + pause
+                    before = memory_mb(trial.server.pid())
                     took = trial.set_pool(size)
-                    steps.append((size, took, memory_mb(trial.server.pid())))
+                    steps.append((size, took, before, memory_mb(trial.server.pid())))
+                    if size == LARGE:
+                        trial.warm_up()
                     time.sleep(max(0, due - time.monotonic()))
 
         with_them, slow, more = probed(trial, resizes)
         errors += more
         for size in (LARGE, SMALL):
-            times = [took for of, took, _ in steps if of == size]
-            sizes = [mb for of, _, mb in steps if of == size]
-            print(f"{engine:7} SET to {size // MIB:4} MiB: {len(times)} times, {min(times):.2f} to {max(times):.2f} s; resident after it "
-                  f"{min(sizes):.0f} to {max(sizes):.0f} MiB")
+            of_size = [step for step in steps if step[0] == size]
+            times, before, after = [[step[column] for step in of_size] for column in (1, 2, 3)]
+            print(f"{engine:7} SET to {size // MIB:4} MiB: {len(times)} times, {min(times):.2f} to {max(times):.2f} s; resident before it "
+                  f"{min(before):.0f} to {max(before):.0f} MiB, after it {min(after):.0f} to {max(after):.0f} MiB")
         print(f"{engine:7} {len(steps)} resizes: longest read {with_them[0]:.0f} ms, change {with_them[1]:.0f} ms, {slow} over {STALL_MS} ms, "
               f"{len(errors)} errors ({load()})", flush=True)
         [print(f"        {error}") for error in errors[:5]]
