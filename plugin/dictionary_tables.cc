@@ -156,9 +156,12 @@ template <typename Add> int fill(THD *thd, TABLE_LIST *tables, slc_err (*list)(s
     return 0;
   SchemaRow row(thd, tables->table);
   const slc_err error= list(engine, add, &row);
-  if (error == SLC_INTERRUPTED && !row.failed())
-    thd->send_kill_message();
-  return row.is_to_end() || told_error(error) ? 1 : 0;
+  if (row.failed())
+    return 1;
+  if (error != SLC_INTERRUPTED)
+    return told_error(error);
+  thd->send_kill_message();
+  return 1;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill<slc_table_info_cb>(thd, tables, slc_table_info_list, add_table); }

@@ -217,9 +217,11 @@ PSI_stage_info alter_stages[]= {{0, "alter table (read rows)", PSI_FLAG_STAGE_PR
                                 {0, "alter table (build indexes)", PSI_FLAG_STAGE_PROGRESS},
                                 {0, "alter table (rebuild rows)", PSI_FLAG_STAGE_PROGRESS}};
 
+/* By default the server's own stages leave room for two others
+   (performance_schema_max_stage_classes). So the more useful ones come first. */
 void register_stages()
 {
-  PSI_stage_info *infos[]= {&drain_stage, &rollback_stage, &alter_stages[0], &alter_stages[1], &alter_stages[2]};
+  PSI_stage_info *infos[]= {&alter_stages[0], &alter_stages[2], &alter_stages[1], &drain_stage, &rollback_stage};
   PSI_server->register_stage(category, infos, sizeof infos / sizeof *infos);
 }
 

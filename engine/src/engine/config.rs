@@ -53,7 +53,7 @@ settings! {
                                     0: eight times its value at the start, at least 64G" {
             values: long(0, 0, 64 * TIB, MIB),
             unit: "bytes",
-            manual: "that `buffer_pool_size` can be raised to; 0: eight times its value at the start, at least 64G. Only addresses are reserved"
+            manual: "greatest `buffer_pool_size` while the server runs; 0: eight times its value at the start, at least 64G. Only addresses are reserved"
         }
         redo_log_buffer_size: usize, "Memory for redo that has not been written yet, in bytes" {
             values: long(16 * MIB, MIB, 4 * GIB, 4 * KIB),
@@ -274,7 +274,7 @@ settings! {
         buffer_pool_filename, "File of the list of the buffer pool's pages, in the engine's directory" {
             owner: Owner::Server,
             values: text("buffer_pool"),
-            manual: "in the engine's directory: see [the buffer pool](buffer-pool.md)"
+            manual: "file of the page list, in the engine's directory: see [the buffer pool](buffer-pool.md)"
         }
         buffer_pool_dump_at_shutdown, "A shutdown writes the list of the buffer pool's pages, but with fast_shutdown=2" {
             owner: Owner::Server,
@@ -294,7 +294,7 @@ settings! {
             values: int(100, 1, 100),
             unit: "percent",
             change: Change::AtUse,
-            manual: "of the pages, the hottest, that the list has. InnoDB: 25"
+            manual: "share of the pool's pages that the list has, the most recently used ones. InnoDB: 25"
         }
         buffer_pool_dump_now, "SET GLOBAL ... = ON: writes the list of the buffer pool's pages" {
             owner: Owner::Server,
@@ -312,7 +312,7 @@ settings! {
             owner: Owner::Server,
             values: flag(false),
             change: Change::ByOwnCode,
-            manual: "ON: ends that"
+            manual: "ON: ends the reading of the listed pages"
         }
         autoinc_lock_mode, "AUTO_INCREMENT: 0 every INSERT keeps others out until its statement ends; 1 only inserts of unknown \
                             length do; 2 none does, values of concurrent statements interleave" {
