@@ -4,6 +4,7 @@
    Called by: the server. */
 #include "engine.h"
 #include "information_schema.h"
+#include "statistics_rows.h"
 #include "table_path.h"
 #include <algorithm>
 #include <vector>
@@ -100,49 +101,29 @@ std::vector<std::string> columns_of_key(const std::string &schema, const std::st
   return columns;
 }
 
-void add_statistic(Fill *fill, const slc_statistics_row *row, const std::string &name, uint64_t value, uint64_t sample,
-                   const std::string &description)
-{
-  Field **fields= fill->table->field;
-  restore_record(fill->table, s->default_values);
-  store_names(fields, row);
-  store(fields[2], text_of(row->index));
-  store_time(fill->thd, fields[3], row->computed);
-  store(fields[4], name);
-  store(fields[5], value);
-  fields[6]->set_null();
-  if (sample)
-  {
-    fields[6]->set_notnull();
-    store(fields[6], sample);
-  }
-  store(fields[7], description);
-  fill->failed|= schema_table_store_record(fill->thd, fill->table);
-}
-
 void add_index(void *ctx, const slc_statistics_row *row)
 {
   Fill *fill= static_cast<Fill *>(ctx);
   if (fill->failed || !row->index.len)
     return;
-  const std::string schema= text_of(row->schema), index= text_of(row->index);
-  std::vector<std::string> columns= columns_of_key(schema, index);
-  if (index != "PRIMARY")
+  for (const Statistic &statistic : statistics_of_index(row))
   {
-    const std::vector<std::string> primary= columns_of_key(schema, "PRIMARY");
-    columns.insert(columns.end(), primary.begin(), primary.end());
+    Field **fields= fill->table->field;
+    restore_record(fill->table, s->default_values);
+    store_names(fields, row);
+    store(fields[2], text_of(row->index));
+    store_time(fill->thd, fields[3], row->computed);
+    store(fields[4], statistic.name);
+    store(fields[5], statistic.value);
+    fields[6]->set_null();
+    if (statistic.sample)
+    {
+      fields[6]->set_notnull();
+      store(fields[6], statistic.sample);
+    }
+    store(fields[7], statistic.description);
+    fill->failed|= schema_table_store_record(fill->thd, fill->table);
   }
-  std::string description;
-  for (uint32_t i= 0; i < row->distinct_count; i++)
-  {
-    const std::string column= i < columns.size() ? columns[i] : "(hidden row number)";
-    description+= (i ? "," : "") + column;
-    char name[16];
-    my_snprintf(name, sizeof name, "n_diff_pfx%02u", i + 1);
-    add_statistic(fill, row, name, row->distinct[i], row->pages_read, description);
-  }
-  add_statistic(fill, row, "n_leaf_pages", row->leaf_pages, 0, "Number of leaf pages in the index");
-  add_statistic(fill, row, "size", row->pages, 0, "Number of pages in the index");
 }
 
 int fill_by(THD *thd, TABLE_LIST *tables, slc_statistics_cb add)
@@ -158,6 +139,34 @@ int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tabl
 int fill_indexes(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tables, add_index); }
 
 } // namespace
+
+std::vector<Statistic> statistics_of_index(const slc_statistics_row *row)
+{
+#ifdef SLUICE_STAND_IN
+  static const char HIDDEN_COLUMN[]= "DB_ROW_ID";
+#else
+  static const char HIDDEN_COLUMN[]= "(hidden row number)";
+#endif
+  const std::string schema= text_of(row->schema), index= text_of(row->index);
+  std::vector<std::string> columns= columns_of_key(schema, index);
+  if (index != "PRIMARY")
+  {
+    const std::vector<std::string> primary= columns_of_key(schema, "PRIMARY");
+    columns.insert(columns.end(), primary.begin(), primary.end());
+  }
+  std::vector<Statistic> statistics;
+  std::string description;
+  for (uint32_t i= 0; i < row->distinct_count; i++)
+  {
+    description+= (i ? "," : "") + (i < columns.size() ? columns[i] : std::string(HIDDEN_COLUMN));
+    char name[16];
+    my_snprintf(name, sizeof name, "n_diff_pfx%02u", i + 1);
+    statistics.push_back({name, row->distinct[i], row->pages_read, description});
+  }
+  statistics.push_back({"n_leaf_pages", row->leaf_pages, 0, "Number of leaf pages in the index"});
+  statistics.push_back({"size", row->pages, 0, "Number of pages in the index"});
+  return statistics;
+}
 
 int table_stats_init(void *schema)
 {
