@@ -61,6 +61,8 @@ std::string in_words_of_innodb(const std::string &line)
   if (line.find(" fsyncs of data files; ") != std::string::npos && n.size() == 5)
     return n[0] + " OS file reads, " + sum(n[1], n[3]) + " OS file writes, " + sum(n[2], n[4]) + " OS fsyncs\nOf them " + n[3] +
            " log writes, " + n[4] + " log fsyncs";
+  if (begins(line, "Mutex waits ") && n.size() == 2)
+    return "Mutex waits " + n[0] + ", now " + n[1] + " (SHOW ENGINE INNODB MUTEX has them by mutex)";
   if (begins(line, "Change buffer: size "))
     return "Ibuf" + line.substr(strlen("Change buffer"));
   /* The engine does not tell their kinds apart. */

@@ -166,9 +166,9 @@ private:
     while (!m_stops)
     {
       m_wake.wait_for(lock, 1s, [this] { return m_stops || m_asked; });
+      m_asked= false;
       if (m_stops || !mysqld_server_started)
         continue;
-      m_asked= false;
       const uint64_t round= ++m_rounds_begun;
       lock.unlock();
       round_of_writes();

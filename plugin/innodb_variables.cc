@@ -276,6 +276,37 @@ namespace {
 const List list;
 }
 
+std::string innodb_name_of(const std::string &setting)
+{
+  for (size_t i= 0; i < variable_count; i++)
+    if (variables[i].what.setting && setting == variables[i].what.setting)
+      return variables[i].name;
+  return setting;
+}
+
+/* The engine's own texts name variables with the prefix sluice_, and counters with Sluice_. */
+std::string in_names_of_innodb(const std::string &text)
+{
+  static const std::string VARIABLE= "sluice_", COUNTER= "Sluice_";
+  std::string out;
+  for (size_t at= 0; at < text.size();)
+    if (!text.compare(at, VARIABLE.size(), VARIABLE))
+    {
+      at+= VARIABLE.size();
+      const size_t end= MY_MIN(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at), text.size());
+      out+= "innodb_" + innodb_name_of(text.substr(at, end - at));
+      at= end;
+    }
+    else if (!text.compare(at, COUNTER.size(), COUNTER))
+    {
+      out+= "Innodb_";
+      at+= COUNTER.size();
+    }
+    else
+      out+= text[at++];
+  return out;
+}
+
 void take_innodb_options()
 {
   for (size_t i= 0; i < variable_count; i++)

@@ -48,6 +48,10 @@ const OwnSetting *find_own_setting(const char *name);
 extern struct st_mysql_sys_var *stand_in_variables[];
 /* Gives the values of the options to the settings, and notes options that do nothing. */
 void take_innodb_options();
+/* Of a setting: its variable's name without the prefix. */
+std::string innodb_name_of(const std::string &setting);
+/* A text of the engine, with the names of the variables and counters that there are. */
+std::string in_names_of_innodb(const std::string &text);
 #define SLUICE_VARIABLES stand_in_variables
 /* Innodb_* (innodb_status.cc). */
 extern struct st_mysql_show_var stand_in_status[];

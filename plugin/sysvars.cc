@@ -16,7 +16,11 @@ std::string variable_name(const char *name)
 {
   std::string full= SLUICE_ENGINE_NAME "_";
   std::transform(full.begin(), full.end(), full.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+#ifdef SLUICE_STAND_IN
+  return full + innodb_name_of(name);
+#else
   return full + name;
+#endif
 }
 
 namespace {
