@@ -1,6 +1,7 @@
 /* The columns of InnoDB's tables of INFORMATION_SCHEMA, for the stand-in: names, order and types
    are those of MariaDB 10.11. Used by: innodb_tables.cc, lock_tables.cc, buffer_pool_stats.cc. */
 #include "innodb_columns.h"
+#include "information_schema.h"
 #include <initializer_list>
 
 #ifdef SLUICE_STAND_IN

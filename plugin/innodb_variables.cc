@@ -253,6 +253,12 @@ bool is_taken(const char *setting)
   });
 }
 
+/* What each variable begins with; the server's own struct of that kind is known to the server alone. */
+struct Header
+{
+  MYSQL_PLUGIN_VAR_HEADER;
+};
+
 /* When the plugin is loaded, before the server reads the list. */
 struct List
 {
@@ -262,7 +268,7 @@ struct List
     for (st_mysql_sys_var *const variable : innodb_variables)
       stand_in_variables[count++]= variable;
     for (st_mysql_sys_var **own= system_variables; *own && count + 1 < VARIABLES_MAX; own++)
-      if (!is_taken((*own)->name))
+      if (!is_taken(reinterpret_cast<const Header *>(*own)->name))
         stand_in_variables[count++]= *own;
     stand_in_variables[count]= nullptr;
   }
