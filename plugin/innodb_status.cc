@@ -113,6 +113,7 @@ const Status innodb_status[]= {
   {"master_thread_idle_loops", ""},
   {"mem_adaptive_hash", ""},
   {"mem_dictionary", ""},
+  {"num_open_files", ""},
   {"os_log_written", "redo_log_written"},
   {"pages_read", "buffer_pool_reads", 1, 1, "buffer_pool_read_ahead"},
   {"pages_written", "buffer_pool_pages_flushed"},

@@ -116,15 +116,16 @@ void changed(THD *thd, const char *name)
 
 /* ---- the values, and what the server calls ---- */
 
+/* Those that are no options keep the initial value. */
 struct Values
 {
-#define INNODB_FLAG(NAME, ...) my_bool NAME;
-#define INNODB_INT(NAME, ...) uint NAME;
-#define INNODB_LONG(NAME, ...) ulong NAME;
-#define INNODB_SIGNED(NAME, ...) long NAME;
-#define INNODB_REAL(NAME, ...) double NAME;
-#define INNODB_CHOICE(NAME, ...) ulong NAME;
-#define INNODB_TEXT(NAME, ...) char *NAME;
+#define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) my_bool NAME= DEFAULT;
+#define INNODB_INT(NAME, OPTIONS, DEFAULT, ...) uint NAME= DEFAULT;
+#define INNODB_LONG(NAME, OPTIONS, DEFAULT, ...) ulong NAME= DEFAULT;
+#define INNODB_SIGNED(NAME, OPTIONS, DEFAULT, ...) long NAME= DEFAULT;
+#define INNODB_REAL(NAME, OPTIONS, DEFAULT, ...) double NAME= DEFAULT;
+#define INNODB_CHOICE(NAME, OPTIONS, DEFAULT, ...) ulong NAME= DEFAULT;
+#define INNODB_TEXT(NAME, ...) char *NAME= nullptr;
 #include "innodb_variables.inc"
 } values;
 
