@@ -254,7 +254,8 @@ bool is_taken(const char *setting)
   });
 }
 
-/* What each variable begins with; the server's own struct of that kind is known to the server alone. */
+/* What each variable begins with; the server's own struct of that kind is known to the server
+   alone. */
 struct Header
 {
   MYSQL_PLUGIN_VAR_HEADER;

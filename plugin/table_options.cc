@@ -133,7 +133,7 @@ int refuse_reserved_names(THD *thd, const TABLE_SHARE *made)
       push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_NAME_FOR_INDEX,
                           "Cannot Create Index with name '%s'. The name is reserved for the system default primary index.", CLUSTERED);
       my_error(ER_WRONG_NAME_FOR_INDEX, MYF(0), CLUSTERED);
-      return HA_WRONG_CREATE_OPTION;
+      return HA_ERR_WRONG_INDEX;
     }
   return 0;
 }

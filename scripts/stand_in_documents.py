@@ -23,7 +23,7 @@ from server import PREFIX, Server, ServerError, free_port  # noqa: E402
 
 COMMANDS = ROOT / "scripts/stand_in_documents.toml"
 PAGE = ROOT / "docs/stand-in-documents.md"
-LINES_SHOWN = 6
+CHARACTERS_SHOWN = 90
 PASSWORD = "password"
 SECONDS_MAX = 3 * 3600
 
@@ -107,29 +107,43 @@ class Document:
 def page(documents, full):
     lines = ["# The documents' commands on the stand-in", "",
              "Written by `scripts/stand_in_documents.py --page`. The commands of five published documents about InnoDB ran, word for word, on",
-             "[the stand-in](guide/stand-in.md), and every output was checked against what "
-             "`scripts/stand_in_documents.toml` says it must be."]
+             "[the stand-in](guide/stand-in.md). Every output was checked against what `scripts/stand_in_documents.toml` says it must be."]
     if not full:
-        lines += ["Tables were smaller and runs shorter than in the documents where a command says so."]
+        lines += ["Tables were smaller and runs shorter than in the documents where a row says so."]
     for document in documents:
-        ran = [(command, right) for command, _, right in document.results if command["kind"] != "not-run"]
-        lines += ["", f"## {document.name}", "", f"Of {document.about['source']}. {sum(right for _, right in ran)} of {len(ran)} outputs are as they must be.", ""]
+        ran = [right for command, _, right in document.results if command["kind"] != "not-run"]
+        lines += ["", f"## {document.name}", "", f"Of {document.about['source']}. {sum(ran)} of {len(ran)} outputs are as they must be.", "",
+                  "| command | outcome | the last that it printed |", "|---|---|---|"]
+        seen = []
         for command, printed, right in document.results:
-            lines += entry(document, command, printed, right)
+            lines.append(row(document, command, printed, right, seen))
     PAGE.write_text("\n".join(lines).rstrip() + "\n")
 
 
-def entry(document, command, printed, right):
-    outcome = "not run" if command["kind"] == "not-run" else "refused, as it must be" if "refuses" in command and right else "ok" if right else "WRONG"
-    lines = ["```", document.text_of(command), "```", "", f"{outcome}" + (f": {command['note']}" if "note" in command else "") + "."]
+def cell(text):
+    return text.replace("|", "\\|")
+
+
+def code(text):
+    return f"`` {cell(text)} ``" if "`" in text else f"`{cell(text)}`"
+
+
+def row(document, command, printed, right, seen):
+    text = " ".join(command["text"].replace("\\\n", " ").split())
+    if text in seen:
+        text = text[:text.index(" ")] + " ... " + " ".join(text.split()[-2:]) + " (as above)"
+    seen.append(text)
+    outcome = "not run" if command["kind"] == "not-run" else "WRONG" if not right else "refused, as it must be" if "refuses" in command else "ok"
+    notes = [command["note"]] if "note" in command else []
     if not document.full and command.get("smaller"):
-        lines[-1] += " Run with " + ", ".join(f"`{short}` for `{long}`" for long, short in command["smaller"]) + "."
+        notes.append("with " + ", ".join(f"{short} for {long}" for long, short in command["smaller"]))
     if command["kind"] == "option":
-        lines[-1] += f" As the server's option `{document.text_of(command, 'as_option')}`; then `{command['ask']}`"
-    shown = [line for line in printed.splitlines() if line.strip() and not line.startswith(("--------------", "Bye"))]
-    if shown:
-        lines += ["", "```", *shown[-LINES_SHOWN:], "```"]
-    return [*lines, ""]
+        notes.append(f"as `{document.text_of(command, 'as_option')}`")
+    shown = [line.strip() for line in printed.splitlines() if re.search(r"\w", line) and not line.startswith("Bye")]
+    # A table's row says more than how long it took.
+    shown = [line for line in shown if not re.match(r"\d+ rows? in set", line)] or shown
+    last = shown[-1][:CHARACTERS_SHOWN] if shown else ""
+    return f"| {code(text)} | {cell('; '.join([outcome, *notes]))} | {code(last) if last else ''} |"
 
 
 def main():

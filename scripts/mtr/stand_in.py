@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""MariaDB's suite innodb on the stand-in (docs/guide/stand-in.md), judged by what InnoDB answers on this same server.
+"""MariaDB's suite innodb on the stand-in (docs/guide/stand-in.md), judged by the results that come with the suite.
 
-The tests run as they are, once with the server's own InnoDB and once with build/ha_innodb.so in its place, in private copies whose
-results are recorded and compared (compare.py masks what differs by nature). Only this is changed in the copies: of combinations the
-first stays, and options of InnoDB's get the prefix loose-, because some of them are of debug servers.
+With --against-innodb the tests also run with the server's own InnoDB, and its outputs are what is expected (compare.py masks what
+differs by nature). Only this is changed in the private copies: of combinations one stays (16k of page sizes), and options of InnoDB's
+get the prefix loose-, because some of them are of debug servers.
 
 A test is the same, or different for a reason, or wrong, or cannot run here (it wants a debug server, another page size, a large
 test). reasons/stand_in.toml has the reasons: patterns for kinds of difference, and single tests. What no reason covers is wrong.
@@ -22,7 +22,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
 from compare import error_that_ends, first_words, masked  # noqa: E402
-from suites import chosen, keep_first_combinations  # noqa: E402
+from suites import COMBINATIONS_OF_THE_SERVER, chosen  # noqa: E402
 from tree import Tree, TreeError  # noqa: E402
 
 ROOT = HERE.parent.parent
@@ -30,18 +30,29 @@ BUILD = ROOT / "build"
 REASONS = HERE / "reasons/stand_in.toml"
 PAGE = ROOT / "docs/stand-in-suite.md"
 STAND_IN_OPTIONS = ["--ignore-builtin-innodb", "--plugin-load-add=ha_innodb", "--plugin-maturity=experimental"]
-TEST_MINUTES_MAX = 2
+TEST_MINUTES_MAX = 1
+PARALLEL = 3
 SUITE_MINUTES_MAX = 90
 LINES_OF_DIFFERENCE = 400
 OPTION = re.compile(r"--(?=innodb[-_a-z]*)(?!innodb(?:\s|$))")
 
 
+def keep_one_combination(folder):
+    """The first, or the page size that there is."""
+    for path in [*folder.rglob("*.combinations"), *folder.rglob("combinations")]:
+        if path.stem in COMBINATIONS_OF_THE_SERVER:
+            continue
+        sections = [section for section in re.split(r"^(?=\[)", path.read_text(), flags=re.MULTILINE) if section.startswith("[")]
+        path.write_text(next((section for section in sections if section.startswith("[16k]")), sections[0]))
+
+
 class Run:
-    def __init__(self, suite, role, stand_in):
+    def __init__(self, suite, role, stand_in, record):
+        self.record = record
         self.suite = suite
         self.stand_in = stand_in
         self.tree = Tree(BUILD / "mtr" / f"{role}-{suite}", BUILD / "mariadb", [BUILD / "ha_innodb.so"] if stand_in else [])
-        self.outputs, self.failures, self.skipped = {}, {}, {}
+        self.outputs, self.failures, self.skipped, self.passed = {}, {}, {}, set()
 
     def prepare(self):
         """Returns the names of the tests."""
@@ -49,18 +60,19 @@ class Run:
         self.folder = self.tree.copy_suite(self.suite, [])
         include = self.tree.copy_tests("include", [])
         for folder in (self.folder, include):
-            keep_first_combinations(folder, "InnoDB")
+            keep_one_combination(folder)
             for path in [*folder.rglob("*.opt"), *folder.rglob("*.combinations")]:
                 text = path.read_text(errors="surrogateescape")
                 changed = OPTION.sub("--loose-", text)
                 if changed != text:
                     path.write_text(changed, errors="surrogateescape")
-        shutil.rmtree(self.folder / "r", ignore_errors=True)
-        (self.folder / "r").mkdir()
+        if self.record:
+            shutil.rmtree(self.folder / "r", ignore_errors=True)
+            (self.folder / "r").mkdir()
         return sorted(path.stem for path in (self.folder / "t").glob("*.test"))
 
     def run(self, names):
-        options = ["--record", "--parallel=2", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={SUITE_MINUTES_MAX}"]
+        options = [*(["--record"] if self.record else []), f"--parallel={PARALLEL}", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={SUITE_MINUTES_MAX}"]
         if self.stand_in:
             options += [f"--mysqld={option}" for option in STAND_IN_OPTIONS]
             bootstrap = self.tree.folder / "bootstrap"
@@ -74,13 +86,15 @@ class Run:
                 progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")
             for result in self.tree.run([], options, [f"{self.suite}.{name}" for name in names], on_result):
                 name = result.name.removeprefix(f"{self.suite}.")
-                if result.outcome == "fail":
+                if result.outcome == "pass":
+                    self.passed.add(name)
+                elif result.outcome == "fail":
                     self.failures[name] = result.text
-                elif result.outcome != "pass":
+                else:
                     self.skipped[name] = first_words(result.text)
         for name in names:
             output = self.folder / "r" / f"{name}.result"
-            if output.exists():
+            if self.record and output.exists():
                 self.outputs[name] = output.read_text(errors="surrogateescape").replace(str(self.tree.folder), "<TREE>")
 
 
@@ -113,8 +127,8 @@ def reason_of(name, text, test, reasons):
 def write_page(suite, verdict, cannot):
     same, different, wrong = verdict
     lines = [f"# MariaDB's suite {suite} on the stand-in", "",
-             "Written by `scripts/mtr/stand_in.py --page`. Each test ran on [the stand-in](guide/stand-in.md) and on the InnoDB of the same server;",
-             "the outputs were compared.", "", "| tests | |", "|---|--:|", f"| the same | {len(same)} |",
+             "Written by `scripts/mtr/stand_in.py --page`. Each test ran on [the stand-in](guide/stand-in.md); what it printed was compared with",
+             "InnoDB's output.", "", "| tests | |", "|---|--:|", f"| the same | {len(same)} |",
              f"| different, for a reason (below) | {len(different)} |", f"| wrong, or not looked at yet (below) | {len(wrong)} |",
              f"| cannot run here: debug server, large test, other page size, fails on InnoDB | {len(cannot)} |"]
     by_reason = {}
@@ -131,6 +145,7 @@ def main():
     parser = argparse.ArgumentParser(description="MariaDB's suite innodb on the stand-in, judged by InnoDB's output on this server.")
     parser.add_argument("--suite", default="innodb")
     parser.add_argument("--tests", type=lambda text: text.split(","), metavar="PATTERN,...", help="only these tests")
+    parser.add_argument("--against-innodb", action="store_true", help="what InnoDB prints on this server is expected, not the suite's results")
     parser.add_argument("--record-again", action="store_true", help="run InnoDB again")
     parser.add_argument("--page", action="store_true", help="write docs/stand-in-suite.md")
     arguments = parser.parse_args()
@@ -164,7 +179,7 @@ def yardstick_of(suite, names, again):
     folder.mkdir(parents=True, exist_ok=True)
     missing = [name for name in names if not (folder / f"{name}.result").exists() and not (folder / f"{name}.none").exists()]
     if missing:
-        run = Run(suite, "stand-in-yardstick", False)
+        run = Run(suite, "stand-in-yardstick", False, True)
         run.prepare()
         run.run(missing)
         for name in missing:
@@ -177,17 +192,35 @@ def yardstick_of(suite, names, again):
 
 
 def judge(arguments):
-    reasons = tomllib.loads(REASONS.read_text()) if REASONS.exists() else {}
-    ours = Run(arguments.suite, "stand-in", True)
+    """(same, different, wrong), what cannot run here, where the differences are."""
+    ours = Run(arguments.suite, "stand-in", True, arguments.against_innodb)
     names = chosen(ours.prepare(), arguments.tests)
-    yardstick = yardstick_of(arguments.suite, names, arguments.record_again)
-    judged = [name for name in names if name in yardstick.outputs]
-    ours.run(judged)
+    if arguments.against_innodb:
+        yardstick = yardstick_of(arguments.suite, names, arguments.record_again)
+        judged = [name for name in names if name in yardstick.outputs]
+        ours.run(judged)
+        texts = {name: difference(name, yardstick, ours) for name in judged}
+        cannot = {name: yardstick.without.get(name, "") for name in names if name not in yardstick.outputs}
+    else:
+        ours.run(names)
+        texts = {name: "" for name in ours.passed} | {name: shipped_difference(text) for name, text in ours.failures.items()}
+        cannot = {name: why for name, why in ours.skipped.items() if name not in texts}
+        cannot |= {name: "did not run" for name in names if name not in texts and name not in cannot}
+    return sort_out(ours, texts), cannot, ours.tree.folder / "diff"
+
+
+def shipped_difference(text):
+    """The driver's text about a failed test, less its noise."""
+    ends = error_that_ends(text)
+    return (f"ends at: {ends}\n" if ends else "") + re.sub(r"^.*is of maturity level experimental.*\n", "", text, flags=re.MULTILINE)
+
+
+def sort_out(ours, texts):
+    reasons = tomllib.loads(REASONS.read_text()) if REASONS.exists() else {}
     folder = ours.tree.folder / "diff"
     folder.mkdir(exist_ok=True)
     same, different, wrong = [], {}, {}
-    for name in judged:
-        text = difference(name, yardstick, ours)
+    for name, text in sorted(texts.items()):
         if not text:
             same.append(name)
             continue
@@ -198,7 +231,7 @@ def judge(arguments):
             different[name] = (reason, text)
         else:
             wrong[name] = text
-    return (same, different, wrong), {name: yardstick.without.get(name, "") for name in names if name not in yardstick.outputs}, folder
+    return same, different, wrong
 
 
 if __name__ == "__main__":
