@@ -1,6 +1,6 @@
 /* SHOW ENGINE INNODB STATUS of the stand-in: the engine's text in InnoDB's words, so that programs
    that parse it find what they look for. Sections keep their order. What the engine has besides
-   stays, in its own words, behind InnoDB's lines. Compiled only for a plugin with InnoDB's name.
+   stays, in its own words, after InnoDB's lines. Compiled only for a plugin with InnoDB's name.
    Called by: hton. */
 #include "innodb_monitor.h"
 #include "engine.h"
