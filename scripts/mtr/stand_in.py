@@ -32,6 +32,7 @@ PAGE = ROOT / "docs/stand-in-suite.md"
 STAND_IN_OPTIONS = ["--ignore-builtin-innodb", "--plugin-load-add=ha_innodb", "--plugin-maturity=experimental"]
 TEST_MINUTES_MAX = 1
 PARALLEL = 3
+NOT_RUN = "did not run"
 SUITE_MINUTES_MAX = 90
 LINES_OF_DIFFERENCE = 400
 OPTION = re.compile(r"--(?=innodb[-_a-z]*)(?!innodb(?:\s|$))")
@@ -47,7 +48,8 @@ def keep_one_combination(folder):
 
 
 class Run:
-    def __init__(self, suite, role, stand_in, record):
+    def __init__(self, suite, role, stand_in, record, minutes=SUITE_MINUTES_MAX):
+        self.minutes = minutes
         self.record = record
         self.suite = suite
         self.stand_in = stand_in
@@ -72,7 +74,7 @@ class Run:
         return sorted(path.stem for path in (self.folder / "t").glob("*.test"))
 
     def run(self, names):
-        options = [*(["--record"] if self.record else []), f"--parallel={PARALLEL}", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={SUITE_MINUTES_MAX}"]
+        options = [*(["--record"] if self.record else []), f"--parallel={PARALLEL}", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={self.minutes}"]
         if self.stand_in:
             options += [f"--mysqld={option}" for option in STAND_IN_OPTIONS]
             bootstrap = self.tree.folder / "bootstrap"
@@ -126,11 +128,14 @@ def reason_of(name, text, test, reasons):
 
 def write_page(suite, verdict, cannot):
     same, different, wrong = verdict
+    left = sum(why == NOT_RUN for why in cannot.values())
     lines = [f"# MariaDB's suite {suite} on the stand-in", "",
              "Written by `scripts/mtr/stand_in.py --page`. Each test ran on [the stand-in](guide/stand-in.md); what it printed was compared with",
              "InnoDB's output.", "", "| tests | |", "|---|--:|", f"| the same | {len(same)} |",
              f"| different, for a reason (below) | {len(different)} |", f"| wrong, or not looked at yet (below) | {len(wrong)} |",
-             f"| cannot run here: debug server, large test, other page size, fails on InnoDB | {len(cannot)} |"]
+             f"| cannot run here: debug server, large test, other page size | {len(cannot) - left} |"]
+    if left:
+        lines.append(f"| not run: the time was up | {left} |")
     by_reason = {}
     for name, (reason, _) in different.items():
         by_reason.setdefault(reason, []).append(name)
@@ -146,6 +151,7 @@ def main():
     parser.add_argument("--suite", default="innodb")
     parser.add_argument("--tests", type=lambda text: text.split(","), metavar="PATTERN,...", help="only these tests")
     parser.add_argument("--against-innodb", action="store_true", help="what InnoDB prints on this server is expected, not the suite's results")
+    parser.add_argument("--minutes", type=int, default=SUITE_MINUTES_MAX, help="tests that have not begun then are left out (%(default)s)")
     parser.add_argument("--record-again", action="store_true", help="run InnoDB again")
     parser.add_argument("--page", action="store_true", help="write docs/stand-in-suite.md")
     arguments = parser.parse_args()
@@ -160,7 +166,8 @@ def main():
         display.say(f"  wrong {name}: {text.splitlines()[0] if text.startswith('ends') else ''} {folder}/{name}.diff")
     if arguments.page:
         write_page(arguments.suite, verdict, cannot)
-    display.say(f"stand-in, {arguments.suite}: {len(same)} same, {len(different)} different for a reason, {len(wrong)} wrong, {len(cannot)} cannot run here")
+    display.say(f"stand-in, {arguments.suite}: {len(same)} same, {len(different)} different for a reason, {len(wrong)} wrong, "
+                f"{len(cannot)} did not run or cannot run here")
     sys.exit(1 if wrong else 0)
 
 
@@ -193,7 +200,7 @@ def yardstick_of(suite, names, again):
 
 def judge(arguments):
     """(same, different, wrong), what cannot run here, where the differences are."""
-    ours = Run(arguments.suite, "stand-in", True, arguments.against_innodb)
+    ours = Run(arguments.suite, "stand-in", True, arguments.against_innodb, arguments.minutes)
     names = chosen(ours.prepare(), arguments.tests)
     if arguments.against_innodb:
         yardstick = yardstick_of(arguments.suite, names, arguments.record_again)
@@ -205,7 +212,7 @@ def judge(arguments):
         ours.run(names)
         texts = {name: "" for name in ours.passed} | {name: shipped_difference(text) for name, text in ours.failures.items()}
         cannot = {name: why for name, why in ours.skipped.items() if name not in texts}
-        cannot |= {name: "did not run" for name in names if name not in texts and name not in cannot}
+        cannot |= {name: NOT_RUN for name in names if name not in texts and name not in cannot}
     return sort_out(ours, texts), cannot, ours.tree.folder / "diff"
 
 
