@@ -12,6 +12,7 @@
 #   make SERVER=/usr sqltest   the SQL tests with that server and plugin
 #   make clean        removes what was compiled; distclean: the downloads too, and build/run, where the servers keep their data
 #   make help         prints this
+#   make stand-in     the plugin under InnoDB's name, build/ha_innodb.so; scripts/stand-in start makes a server of it
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
 #                     make mtr-all every one that scripts/mtr/suites.py knows; with every change of a secondary index buffered:
 #                     MTR=--server-option=--sluice-change-buffer-test-mode=1
@@ -53,8 +54,8 @@ SHELL := /bin/bash
 MAKEFLAGS += --jobs=2
 
 PORT ?= 23306
-# The name that the plugin registers under: ENGINE=..., and the prefix of its variables. `make PLUGIN_NAME=INNODB` builds
-# build/ha_innodb.so, which takes InnoDB's place in a server started with --ignore-builtin-innodb.
+# The name that the plugin registers under: ENGINE=..., and the prefix of its variables. With the name InnoDB (make stand-in)
+# it takes InnoDB's place, and has InnoDB's variables and tables.
 PLUGIN_NAME ?= SLUICE
 
 # A static library of the engine that is ready made: Rust is then not needed here.
@@ -175,7 +176,7 @@ source := $(out)/server-source
 CXXFLAGS ?= -O2 -g1
 shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -fno-semantic-interposition -fno-plt -Wall -Wextra -Wno-unused-parameter -MMD -MP \
   -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
-  -DSLUICE_PLUGIN_NAME=$(PLUGIN_NAME) \
+  -DSLUICE_PLUGIN_NAME=$(PLUGIN_NAME) $(if $(filter ha_innodb,$(plugin_file)),-DSLUICE_STAND_IN) \
   $(addprefix -isystem ,$(out)/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
   $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source))
 
@@ -215,6 +216,11 @@ $(plugin): $(objects) $(engine) $(server_source)
 .PHONY: server server-stop test
 server: plugin
 	@python3 scripts/server.py start --port $(PORT)
+
+# Sluice as InnoDB, in a server without InnoDB: docs/guide/stand-in.md.
+.PHONY: stand-in
+stand-in:
+	@$(MAKE) --no-print-directory PLUGIN_NAME=InnoDB plugin
 
 server-stop:
 	@python3 scripts/server.py stop

@@ -36,6 +36,12 @@
 #define SLUICE_STRING_(x) #x
 #define SLUICE_STRING(x) SLUICE_STRING_(x)
 #define SLUICE_ENGINE_NAME SLUICE_STRING(SLUICE_PLUGIN_NAME)
+/* Of the tables of INFORMATION_SCHEMA. SLUICE_STAND_IN: the plugin has InnoDB's name. */
+#ifdef SLUICE_STAND_IN
+#define SLUICE_TABLE_PREFIX "INNODB"
+#else
+#define SLUICE_TABLE_PREFIX SLUICE_ENGINE_NAME
+#endif
 
 /* Transaction callbacks of the handlerton take the handlerton itself up to 11.7; later they do
    not. */

@@ -9,6 +9,8 @@
 #include "foreign.h"
 #include "ha_sluice.h"
 #include "information_schema.h"
+#include "innodb_monitor.h"
+#include "innodb_stats_tables.h"
 #include "instruments.h"
 #include "key_text.h"
 #include "log_note.h"
@@ -234,6 +236,9 @@ int signal_ddl_recovery_done(handlerton *)
   in_ddl_recovery= false;
   drop_forgotten_tables();
   slc_engine_start_background(engine);
+#ifdef SLUICE_STAND_IN
+  start_statistics_writer();
+#endif
   return 0;
 }
 
@@ -324,6 +329,9 @@ bool show_status(handlerton *hton_arg, THD *thd, stat_print_fn *print, enum ha_s
   const std::string foreign_error= latest_foreign_error();
   slc_engine_status_text(engine, {reinterpret_cast<const uint8_t *>(foreign_error.data()), foreign_error.size()}, append_status, &status);
   const LEX_CSTRING *name= hton_name(hton_arg);
+#ifdef SLUICE_STAND_IN
+  status.text= monitor_text(status.text);
+#endif
   return print(thd, name->str, name->length, "", 0, status.text.data(), status.text.size());
 }
 
@@ -354,6 +362,9 @@ void hide_directory()
    the server ends as in a crash, which InnoDB does at once when its log fails. */
 void pre_shutdown()
 {
+#ifdef SLUICE_STAND_IN
+  stop_statistics_writer();
+#endif
   if (engine)
     end_in_cluster();
   /* A flush that fails stops the engine, too: the second one tells. */
@@ -409,6 +420,9 @@ int init(void *plugin)
     return 1;
   }
   slc_config config{};
+#ifdef SLUICE_STAND_IN
+  take_innodb_options();
+#endif
   fill_config(&config);
   config.log= log_note;
   config.key_text= KeyTexts::text_for_engine;
@@ -437,6 +451,9 @@ int init(void *plugin)
 
 int deinit(void *)
 {
+#ifdef SLUICE_STAND_IN
+  stop_statistics_writer();
+#endif
   if (engine)
   {
     sql_print_information(SLUICE_ENGINE_NAME ": shutting down (fast_shutdown=%u), LSN %llu", settings.fast_shutdown,
@@ -457,7 +474,7 @@ struct st_mysql_storage_engine storage_engine= {MYSQL_HANDLERTON_INTERFACE_VERSI
 
 #define INFORMATION_SCHEMA_TABLE(name, text, init)                                                                     \
   {                                                                                                                    \
-    MYSQL_INFORMATION_SCHEMA_PLUGIN, &sluice::information_schema, SLUICE_ENGINE_NAME name, "Sluice contributors", text, \
+    MYSQL_INFORMATION_SCHEMA_PLUGIN, &sluice::information_schema, SLUICE_TABLE_PREFIX name, "Sluice contributors", text, \
     PLUGIN_LICENSE_GPL, sluice::init, nullptr, 0x0001, nullptr, nullptr, "0.1",                                        \
     MariaDB_PLUGIN_MATURITY_EXPERIMENTAL                                                                               \
   }
@@ -473,8 +490,8 @@ maria_declare_plugin(sluice)
   sluice::init,
   sluice::deinit,
   0x0001,
-  sluice::status_variables,
-  sluice::system_variables,
+  sluice::SLUICE_STATUS,
+  sluice::SLUICE_VARIABLES,
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
@@ -488,7 +505,21 @@ INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix b
 INFORMATION_SCHEMA_TABLE("_TABLES", "Tables, their files and sizes", tables_table_init),
 INFORMATION_SCHEMA_TABLE("_INDEXES", "Indexes of all tables", indexes_table_init),
 INFORMATION_SCHEMA_TABLE("_TABLESPACES", "Files of the engine's directory, and which table has which", tablespaces_table_init),
+#ifdef SLUICE_STAND_IN
+#define EMPTY_TABLE(NAME, SHOWN) INFORMATION_SCHEMA_TABLE("_" #SHOWN, "As InnoDB's; always empty", innodb_##NAME##_init),
+INNODB_EMPTY_TABLES(EMPTY_TABLE)
+INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", innodb_metrics_init),
+INFORMATION_SCHEMA_TABLE("_SYS_TABLES", "Tables", innodb_sys_tables_init),
+INFORMATION_SCHEMA_TABLE("_SYS_TABLESTATS", "What is in memory of each table", innodb_sys_tablestats_init),
+INFORMATION_SCHEMA_TABLE("_SYS_INDEXES", "Indexes of all tables", innodb_sys_indexes_init),
+INFORMATION_SCHEMA_TABLE("_SYS_COLUMNS", "As InnoDB's; always empty", innodb_sys_columns_init),
+INFORMATION_SCHEMA_TABLE("_SYS_FIELDS", "The columns of indexes", innodb_sys_fields_init),
+INFORMATION_SCHEMA_TABLE("_SYS_TABLESPACES", "Data files", innodb_sys_tablespaces_init),
+INFORMATION_SCHEMA_TABLE("_SYS_FOREIGN", "Foreign keys of all tables", foreign_init),
+INFORMATION_SCHEMA_TABLE("_SYS_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
+#else
 INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", metrics_table_init),
 INFORMATION_SCHEMA_TABLE("_FOREIGN", "Foreign keys of all tables", foreign_init),
 INFORMATION_SCHEMA_TABLE("_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
+#endif
 maria_declare_plugin_end;

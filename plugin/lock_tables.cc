@@ -11,10 +11,13 @@
 #include "engine.h"
 #include "errors.h"
 #include "information_schema.h"
+#include "innodb_columns.h"
 #include "key_text.h"
 #include "table_path.h"
+#include <algorithm>
 #include <memory>
 #include <unordered_map>
+#include <unordered_set>
 
 namespace sluice {
 
@@ -32,7 +35,7 @@ struct TrxRow
   std::string requested_lock, xid, query;
   CHARSET_INFO *query_charset= system_charset_info;
   uint tables_in_use= 0;
-  bool read_only= false;
+  bool read_only= false, unique_checks= true, foreign_key_checks= true;
 };
 
 struct LockRow
@@ -98,11 +101,25 @@ my_bool add_what_the_server_knows(THD *thd, ByConnection *wanted)
     row->query.assign(thd->query(), MY_MIN(QUERY_BYTES_MAX, thd->query_length()));
   row->query_charset= thd->query_charset();
   row->read_only= thd->tx_read_only;
+  row->unique_checks= !(thd->variables.option_bits & OPTION_RELAXED_UNIQUE_CHECKS);
+  row->foreign_key_checks= !(thd->variables.option_bits & OPTION_NO_FOREIGN_KEY_CHECKS);
   if (const Connection *connection= Connection::existing(thd))
     row->tables_in_use= connection->tables_in_use();
   mysql_mutex_unlock(&thd->LOCK_thd_data);
   return 0;
 }
+
+#ifdef SLUICE_STAND_IN
+/* InnoDB's table has the locks that are waited for, and those in their way. */
+void keep_locks_of_waits(LockReport *report)
+{
+  std::unordered_set<std::string> wanted;
+  for (const WaitRow &wait : report->waits)
+    wanted.insert({wait.requested_lock, wait.blocking_lock});
+  auto &locks= report->locks;
+  locks.erase(std::remove_if(locks.begin(), locks.end(), [&](const LockRow &lock) { return !wanted.count(lock.id); }), locks.end());
+}
+#endif
 
 /* detail: one of SLC_LOCKS_*. */
 std::shared_ptr<const LockReport> make_report(uint detail)
@@ -117,6 +134,9 @@ std::shared_ptr<const LockReport> make_report(uint detail)
     if (row.info.connection)
       wanted[row.info.connection]= &row;
   THD_list_iterator::iterator()->iterate(add_what_the_server_knows, &wanted);
+#ifdef SLUICE_STAND_IN
+  keep_locks_of_waits(report.get());
+#endif
   return report;
 }
 
@@ -158,23 +178,33 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
 
 /* ---- rows ---- */
 
+/* A column that the table does not have is left out. */
 void store(Field *field, const std::string &text, CHARSET_INFO *charset= system_charset_info)
 {
+  if (!field)
+    return;
   field->set_notnull();
   field->store(text.data(), text.size(), charset);
 }
-void store(Field *field, uint64_t number) { field->store(static_cast<longlong>(number), true); }
+void store(Field *field, uint64_t number)
+{
+  if (!field)
+    return;
+  field->set_notnull();
+  field->store(static_cast<longlong>(number), true);
+}
 void store_or_null(Field *field, const std::string &text, CHARSET_INFO *charset= system_charset_info)
 {
-  if (text.empty())
-    field->set_null();
-  else
+  if (!text.empty())
     store(field, text, charset);
+  else if (field)
+    field->set_null();
 }
 void store_time(THD *thd, Field *field, my_hrtime_t now, int64_t ago_us)
 {
-  if (ago_us < 0)
+  if (ago_us < 0 && field->maybe_null())
     return field->set_null();
+  set_if_bigger(ago_us, 0);
   MYSQL_TIME time;
   thd->variables.time_zone->gmt_sec_to_TIME(&time, static_cast<my_time_t>((now.val - ago_us) / 1000000));
   time.second_part= 0;
@@ -201,13 +231,7 @@ const char *operation_of(const TrxRow &row)
 
 const char *isolation_names[]= {"READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE"};
 
-namespace Trx_column
-{
-enum { ID, STATE, STARTED, REQUESTED_LOCK, WAIT_STARTED, WEIGHT, CONNECTION, QUERY, OPERATION, TABLES_IN_USE, TABLES_LOCKED,
-       LOCK_STRUCTS, ROWS_LOCKED, ROWS_MODIFIED, ISOLATION, READ_ONLY, SNAPSHOT, SNAPSHOT_AGE, UNDO_BYTES, BUFFERED_CHANGES, XA_ID };
-}
-
-ST_FIELD_INFO trx_columns[]= {
+[[maybe_unused]] ST_FIELD_INFO trx_columns[]= {
   Show::Column("trx_id", Show::ULonglong(), NOT_NULL),
   Show::Column("trx_state", Show::Varchar(13), NOT_NULL),
   Show::Column("trx_started", Show::Datetime(0), NULLABLE),
@@ -231,46 +255,43 @@ ST_FIELD_INFO trx_columns[]= {
   Show::Column("trx_xid", Show::Varchar(XID_TEXT_MAX), NULLABLE),
   Show::CEnd()};
 
-void store_trx(THD *thd, Field **fields, const LockReport &report, const TrxRow &row)
+void store_trx(THD *thd, TABLE *table, const LockReport &report, const TrxRow &row)
 {
-  using namespace Trx_column;
   const slc_trx_info &info= row.info;
-  store(fields[ID], info.number);
-  store(fields[STATE], state_of(info));
-  store_time(thd, fields[STARTED], report.at, info.age_us);
-  store_or_null(fields[REQUESTED_LOCK], row.requested_lock);
+  const auto column= [table](const char *name) { return column_of(table, name); };
+  store(column("trx_id"), info.number);
+  store(column("trx_state"), state_of(info));
+  store_time(thd, column("trx_started"), report.at, info.age_us);
+  store_or_null(column("trx_requested_lock_id"), row.requested_lock);
   /* A transaction that has just queued has not noted when, and one that was just woken still has
      its note. */
-  store_time(thd, fields[WAIT_STARTED], report.at, row.requested_lock.empty() ? -1 : MY_MAX(info.waiting_us, 0));
-  store(fields[WEIGHT], info.weight);
-  store(fields[CONNECTION], info.connection);
-  store_or_null(fields[QUERY], row.query, row.query_charset);
-  store_or_null(fields[OPERATION], operation_of(row));
-  store(fields[TABLES_IN_USE], row.tables_in_use);
-  store(fields[TABLES_LOCKED], info.tables_locked);
-  store(fields[LOCK_STRUCTS], info.row_locks + info.range_locks);
-  store(fields[ROWS_LOCKED], info.row_locks);
-  store(fields[ROWS_MODIFIED], info.undo_records);
-  store(fields[ISOLATION], isolation_names[info.isolation & 3]);
-  store(fields[READ_ONLY], static_cast<uint64_t>(row.read_only));
-  store(fields[SNAPSHOT], std::string(info.snapshot_age_us < 0 ? "NO" : "YES"));
-  fields[SNAPSHOT_AGE]->set_null();
-  if (info.snapshot_age_us >= 0)
+  store_time(thd, column("trx_wait_started"), report.at, row.requested_lock.empty() ? -1 : MY_MAX(info.waiting_us, 0));
+  store(column("trx_weight"), info.weight);
+  store(column("trx_mysql_thread_id"), info.connection);
+  store_or_null(column("trx_query"), row.query, row.query_charset);
+  store_or_null(column("trx_operation_state"), operation_of(row));
+  store(column("trx_tables_in_use"), row.tables_in_use);
+  store(column("trx_tables_locked"), info.tables_locked);
+  store(column("trx_lock_structs"), info.row_locks + info.range_locks);
+  store(column("trx_rows_locked"), info.row_locks);
+  store(column("trx_rows_modified"), info.undo_records);
+  store(column("trx_isolation_level"), isolation_names[info.isolation & 3]);
+  store(column("trx_is_read_only"), static_cast<uint64_t>(row.read_only));
+  store(column("trx_snapshot"), std::string(info.snapshot_age_us < 0 ? "NO" : "YES"));
+  if (Field *age= column("trx_snapshot_age"))
   {
-    fields[SNAPSHOT_AGE]->set_notnull();
-    store(fields[SNAPSHOT_AGE], static_cast<uint64_t>(info.snapshot_age_us / 1000000));
+    age->set_null();
+    if (info.snapshot_age_us >= 0)
+      store(age, static_cast<uint64_t>(info.snapshot_age_us / 1000000));
   }
-  store(fields[UNDO_BYTES], info.undo_bytes);
-  store(fields[BUFFERED_CHANGES], info.buffered_changes);
-  store_or_null(fields[XA_ID], row.xid);
+  store(column("trx_undo_bytes"), info.undo_bytes);
+  store(column("trx_buffered_changes"), info.buffered_changes);
+  store_or_null(column("trx_xid"), row.xid);
+  store(column("trx_unique_checks"), static_cast<uint64_t>(row.unique_checks));
+  store(column("trx_foreign_key_checks"), static_cast<uint64_t>(row.foreign_key_checks));
 }
 
-namespace Lock_column
-{
-enum { ID, TRX, MODE, TYPE, TABLE_NAME, INDEX, STATUS, DATA };
-}
-
-ST_FIELD_INFO lock_columns[]= {
+[[maybe_unused]] ST_FIELD_INFO lock_columns[]= {
   Show::Column("lock_id", Show::Varchar(81), NOT_NULL),
   Show::Column("lock_trx_id", Show::ULonglong(), NOT_NULL),
   Show::Column("lock_mode", Show::Varchar(32), NOT_NULL),
@@ -283,6 +304,11 @@ ST_FIELD_INFO lock_columns[]= {
 
 const char *mode_of(const LockRow &lock)
 {
+#ifdef SLUICE_STAND_IN
+  /* InnoDB's column has these words alone. */
+  if (lock.kind == SLC_LOCKED_RANGE || lock.kind == SLC_LOCKED_INSERT)
+    return lock.exclusive || lock.kind == SLC_LOCKED_INSERT ? "X,GAP" : "S,GAP";
+#endif
   switch (lock.kind)
   {
   case SLC_LOCKED_RANGE: return "GAP";
@@ -306,17 +332,17 @@ std::string data_of(const LockRow &lock)
   return lock.key.empty() ? "" : KeyTexts::text(lock.table, lock.index_number, bytes_of(lock.key));
 }
 
-void store_lock(Field **fields, const LockRow &lock)
+void store_lock(TABLE *table, const LockRow &lock)
 {
-  using namespace Lock_column;
-  store(fields[ID], lock.id);
-  store(fields[TRX], lock.trx);
-  store(fields[MODE], std::string(mode_of(lock)));
-  store(fields[TYPE], std::string(lock.kind == SLC_LOCKED_COUNTER ? "TABLE" : "RECORD"));
-  store(fields[TABLE_NAME], table_of(lock));
-  store_or_null(fields[INDEX], lock.index);
-  store(fields[STATUS], std::string(lock.granted ? "GRANTED" : "WAITING"));
-  store_or_null(fields[DATA], data_of(lock));
+  const auto column= [table](const char *name) { return column_of(table, name); };
+  store(column("lock_id"), lock.id);
+  store(column("lock_trx_id"), lock.trx);
+  store(column("lock_mode"), std::string(mode_of(lock)));
+  store(column("lock_type"), std::string(lock.kind == SLC_LOCKED_COUNTER ? "TABLE" : "RECORD"));
+  store(column("lock_table"), table_of(lock));
+  store_or_null(column("lock_index"), lock.index);
+  store(column("lock_status"), std::string(lock.granted ? "GRANTED" : "WAITING"));
+  store_or_null(column("lock_data"), data_of(lock));
 }
 
 ST_FIELD_INFO wait_columns[]= {
@@ -363,13 +389,13 @@ int fill_trx(THD *thd, TABLE_LIST *tables, COND *)
 {
   TABLE *table= tables->table;
   return fill(thd, table, &LockReport::transactions,
-              [&](const LockReport &report, const TrxRow &row) { store_trx(thd, table->field, report, row); });
+              [&](const LockReport &report, const TrxRow &row) { store_trx(thd, table, report, row); });
 }
 
 int fill_locks(THD *thd, TABLE_LIST *tables, COND *)
 {
   TABLE *table= tables->table;
-  return fill(thd, table, &LockReport::locks, [&](const LockReport &, const LockRow &row) { store_lock(table->field, row); });
+  return fill(thd, table, &LockReport::locks, [&](const LockReport &, const LockRow &row) { store_lock(table, row); });
 }
 
 int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *)
@@ -380,8 +406,14 @@ int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *)
 
 } // namespace
 
-int trx_table_init(void *schema) { return set_up_schema_table(schema, trx_columns, fill_trx); }
-int locks_table_init(void *schema) { return set_up_schema_table(schema, lock_columns, fill_locks); }
+#ifdef SLUICE_STAND_IN
+#define COLUMNS(OURS, INNODB) INNODB
+#else
+#define COLUMNS(OURS, INNODB) OURS
+#endif
+int trx_table_init(void *schema) { return set_up_schema_table(schema, COLUMNS(trx_columns, innodb_trx_columns), fill_trx); }
+int locks_table_init(void *schema) { return set_up_schema_table(schema, COLUMNS(lock_columns, innodb_locks_columns), fill_locks); }
 int lock_waits_table_init(void *schema) { return set_up_schema_table(schema, wait_columns, fill_lock_waits); }
+#undef COLUMNS
 
 } // namespace sluice

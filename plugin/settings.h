@@ -24,6 +24,43 @@ extern Settings settings;
 extern struct st_mysql_sys_var *system_variables[];
 extern struct st_mysql_show_var status_variables[];
 
+#ifdef SLUICE_STAND_IN
+/* A setting that InnoDB has with another name, type or default: its variable is InnoDB's. */
+struct OwnSetting
+{
+  const char *name;
+  void *value;                          /* in `settings` */
+  mysql_var_update_func update;         /* may be nullptr */
+  bool at_start;                        /* the engine asks for it at the start only */
+  ulonglong min, max;
+  ulonglong (*get)(const void *value);
+  void (*put)(void *value, ulonglong number);
+
+  ulonglong in_range(ulonglong number) const { return number < min ? min : number > max ? max : number; }
+  ulonglong number() const { return get(value); }
+  /* Before the engine is opened, and as SET GLOBAL does. */
+  void start(ulonglong number) const;
+  void change(THD *thd, ulonglong number) const;
+};
+const OwnSetting *find_own_setting(const char *name);
+
+/* InnoDB's variables (innodb_variables.cc), and those of ours that InnoDB does not have. */
+extern struct st_mysql_sys_var *stand_in_variables[];
+/* Gives the values of the options to the settings, and notes options that do nothing. */
+void take_innodb_options();
+/* Of a setting: its variable's name without the prefix. */
+std::string innodb_name_of(const std::string &setting);
+/* A text of the engine, with the names of the variables and counters that there are. */
+std::string in_names_of_innodb(const std::string &text);
+#define SLUICE_VARIABLES stand_in_variables
+/* Innodb_* (innodb_status.cc). */
+extern struct st_mysql_show_var stand_in_status[];
+#define SLUICE_STATUS stand_in_status
+#else
+#define SLUICE_VARIABLES system_variables
+#define SLUICE_STATUS status_variables
+#endif
+
 /* How long a statement of this connection waits for a row lock. SELECT ... NOWAIT and WAIT n set
    the server's lock_wait_timeout (and InnoDB's, by name), each for its statement alone: then that
    is it. Else the smaller one of sluice_lock_wait_timeout and the server's. */

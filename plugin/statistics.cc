@@ -128,6 +128,11 @@ void ha_sluice::fill_rec_per_key()
       double shared= 0;                 // 0 = unknown
       if (prefix < count && distinct[prefix] && rows)
         shared= rows_per_value(table, key, part, static_cast<double>(rows), static_cast<double>(distinct[prefix]));
+#ifdef SLUICE_STAND_IN
+      /* InnoDB's CARDINALITY of an empty table is 0, not unknown. */
+      if (prefix < count && !rows)
+        shared= 1;
+#endif
       key.rec_per_key[part]= static_cast<ulong>(std::ceil(shared / INDEX_PREFERENCE));
     }
   }

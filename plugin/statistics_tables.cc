@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "information_schema.h"
+#include "statistics_rows.h"
 #include "table_path.h"
 #include <algorithm>
 #include <vector>
@@ -97,24 +98,8 @@ void add_index(void *ctx, const slc_statistics_row *of)
   SchemaRow &row= *static_cast<SchemaRow *>(ctx);
   if (row.failed() || !of->index.len)
     return;
-  const std::string schema= string_of(of->schema), index= string_of(of->index);
-  std::vector<std::string> columns= columns_of_key(schema, index);
-  if (index != "PRIMARY")
-  {
-    const std::vector<std::string> primary= columns_of_key(schema, "PRIMARY");
-    columns.insert(columns.end(), primary.begin(), primary.end());
-  }
-  std::string description;
-  for (uint32_t i= 0; i < of->distinct_count; i++)
-  {
-    const std::string column= i < columns.size() ? columns[i] : "(hidden row number)";
-    description+= (i ? "," : "") + column;
-    char name[16];
-    my_snprintf(name, sizeof name, "n_diff_pfx%02u", i + 1);
-    add_statistic(row, of, name, of->distinct[i], of->pages_read, description);
-  }
-  add_statistic(row, of, "n_leaf_pages", of->leaf_pages, 0, "Number of leaf pages in the index");
-  add_statistic(row, of, "size", of->pages, 0, "Number of pages in the index");
+  for (const Statistic &statistic : statistics_of_index(of))
+    add_statistic(row, of, statistic.name, statistic.value, statistic.sample, statistic.description);
 }
 
 int fill_by(THD *thd, TABLE_LIST *tables, slc_statistics_cb add)
@@ -129,6 +114,34 @@ int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tabl
 int fill_indexes(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tables, add_index); }
 
 } // namespace
+
+std::vector<Statistic> statistics_of_index(const slc_statistics_row *row)
+{
+#ifdef SLUICE_STAND_IN
+  static const char HIDDEN_COLUMN[]= "DB_ROW_ID";
+#else
+  static const char HIDDEN_COLUMN[]= "(hidden row number)";
+#endif
+  const std::string schema= string_of(row->schema), index= string_of(row->index);
+  std::vector<std::string> columns= columns_of_key(schema, index);
+  if (index != "PRIMARY")
+  {
+    const std::vector<std::string> primary= columns_of_key(schema, "PRIMARY");
+    columns.insert(columns.end(), primary.begin(), primary.end());
+  }
+  std::vector<Statistic> statistics;
+  std::string description;
+  for (uint32_t i= 0; i < row->distinct_count; i++)
+  {
+    description+= (i ? "," : "") + (i < columns.size() ? columns[i] : std::string(HIDDEN_COLUMN));
+    char name[16];
+    my_snprintf(name, sizeof name, "n_diff_pfx%02u", i + 1);
+    statistics.push_back({name, row->distinct[i], row->pages_read, description});
+  }
+  statistics.push_back({"n_leaf_pages", row->leaf_pages, 0, "Number of leaf pages in the index"});
+  statistics.push_back({"size", row->pages, 0, "Number of pages in the index"});
+  return statistics;
+}
 
 int table_stats_init(void *schema) { return set_up_schema_table(schema, table_columns, fill_tables); }
 int index_stats_init(void *schema) { return set_up_schema_table(schema, index_columns, fill_indexes); }

@@ -16,7 +16,11 @@ std::string variable_name(const char *name)
 {
   std::string full= SLUICE_ENGINE_NAME "_";
   std::transform(full.begin(), full.end(), full.begin(), [](unsigned char letter) { return static_cast<char>(std::tolower(letter)); });
+#ifdef SLUICE_STAND_IN
+  return full + innodb_name_of(name);
+#else
   return full + name;
+#endif
 }
 
 namespace {
@@ -222,6 +226,54 @@ struct st_mysql_sys_var *system_variables[]= {
 #include "settings_table.inc"
   nullptr
 };
+
+#ifdef SLUICE_STAND_IN
+
+/* Of those that InnoDB has under another name, or with other values. */
+template <typename T> ulonglong number_of(const void *value) { return static_cast<ulonglong>(*static_cast<const T *>(value)); }
+template <typename T> void put_number(void *value, ulonglong number) { *static_cast<T *>(value)= static_cast<T>(number); }
+
+template <typename T>
+static OwnSetting own_setting(const char *name, T *value, mysql_var_update_func update, bool at_start, ulonglong min, ulonglong max)
+{
+  return {name, value, update, at_start, min, max, number_of<T>, put_number<T>};
+}
+
+#define IS_AT_START_AT_START true
+#define IS_AT_START_AT_USE false
+#define IS_AT_START_BY_OWN_CODE false
+#define IS_AT_START_THROUGH_ENGINE false
+
+const OwnSetting *find_own_setting(const char *name)
+{
+  static const OwnSetting all[]= {
+#define SLUICE_LONG(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, BLOCK, HELP)                                     \
+  own_setting(#NAME, &settings.NAME, FUNCTION_##CHANGE(NAME), IS_AT_START_##CHANGE, MIN, MAX),
+#define SLUICE_INT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, HELP)                                             \
+  own_setting(#NAME, &settings.NAME, FUNCTION_##CHANGE(NAME), IS_AT_START_##CHANGE, MIN, MAX),
+#define SLUICE_CHOICE(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP, ...)                                               \
+  own_setting(#NAME, &settings.NAME, FUNCTION_##CHANGE(NAME), IS_AT_START_##CHANGE, 0, NAME##_typelib.count - 1),
+#include "settings_table.inc"
+  };
+  for (const OwnSetting &setting : all)
+    if (!strcmp(setting.name, name))
+      return &setting;
+  return nullptr;
+}
+
+void OwnSetting::start(ulonglong number) const { put(value, in_range(number)); }
+
+void OwnSetting::change(THD *thd, ulonglong number) const
+{
+  ulonglong copy= 0;
+  put(&copy, in_range(number));
+  if (update)
+    update(thd, nullptr, value, &copy);
+  else
+    put(value, in_range(number));
+}
+
+#endif
 
 /* Whether the statement that is running has set the variable for itself (SET STATEMENT ... FOR). */
 static bool is_set_by_statement(const THD *thd, const char *variable)

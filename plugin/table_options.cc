@@ -114,6 +114,31 @@ void warn_once(THD *thd, const std::string &text)
   push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION, text.c_str());
 }
 
+#ifdef SLUICE_STAND_IN
+/* InnoDB's own: programs must not come to rely on them. */
+int refuse_reserved_names(THD *thd, const TABLE_SHARE *made)
+{
+  static const char *const columns[]= {"DB_ROW_ID", "DB_TRX_ID", "DB_ROLL_PTR"};
+  static const char CLUSTERED[]= "GEN_CLUST_INDEX";
+  for (uint i= 0; i < made->fields; i++)
+    for (const char *const reserved : columns)
+      if (!my_strcasecmp(system_charset_info, made->field[i]->field_name.str, reserved))
+      {
+        my_error(ER_WRONG_COLUMN_NAME, MYF(0), made->field[i]->field_name.str);
+        return HA_WRONG_CREATE_OPTION;
+      }
+  for (uint i= 0; i < made->keys; i++)
+    if (!my_strcasecmp(system_charset_info, made->key_info[i].name.str, CLUSTERED))
+    {
+      push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_NAME_FOR_INDEX,
+                          "Cannot Create Index with name '%s'. The name is reserved for the system default primary index.", CLUSTERED);
+      my_error(ER_WRONG_NAME_FOR_INDEX, MYF(0), CLUSTERED);
+      return HA_ERR_WRONG_INDEX;
+    }
+  return 0;
+}
+#endif
+
 } // namespace
 
 int refuse_option(const char *what)
@@ -124,6 +149,10 @@ int refuse_option(const char *what)
 
 int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info, const TABLE_SHARE *had)
 {
+#ifdef SLUICE_STAND_IN
+  if (const int error= refuse_reserved_names(thd, made))
+    return error;
+#endif
   const std::vector<Unsupported> found= unsupported_options(made, info, had);
   for (const Unsupported &option : found)
     if (option.always_refused)

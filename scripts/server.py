@@ -67,14 +67,18 @@ def base_of(prefix):
 
 
 class Server:
-    def __init__(self, folder, port, options=(), plugins=("ha_sluice",), engine="Sluice", prefix=PREFIX):
+    def __init__(self, folder, port, options=(), plugins=("ha_sluice",), engine="Sluice", prefix=PREFIX, stand_in=False):
         """`plugins` are loaded at start (more names of build/*.so or of the stock plugins); `engine` is the default one.
-        `options` come last on the command line, so they win."""
+        `options` come last on the command line, so they win. `stand_in`: build/ha_innodb.so in InnoDB's place, from the system
+        tables on."""
+        if stand_in:
+            plugins, engine, options = ("ha_innodb", *(name for name in plugins if name != "ha_sluice")), "InnoDB", ["--ignore-builtin-innodb", *options]
         self.folder = pathlib.Path(folder).resolve()
         self.port = port
         self.options = list(options)
         self.plugins = list(plugins)
         self.engine = engine
+        self.stand_in = stand_in
         self.prefix = pathlib.Path(prefix).resolve()
         self.base = base_of(self.prefix)
         self.data = self.folder / "data"
@@ -99,7 +103,7 @@ class Server:
         self._make_folders()
         result = subprocess.run(
             [self.base / "bin/mariadb-install-db", "--no-defaults", f"--basedir={self.base}", f"--datadir={part}",
-             f"--tmpdir={self.folder}/tmp", "--auth-root-authentication-method=normal", *self._user()],
+             f"--tmpdir={self.folder}/tmp", "--auth-root-authentication-method=normal", *self._user(), *self._install_options()],
             env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
         if result.returncode != 0:
             self.log.write_text(result.stdout)
@@ -187,6 +191,13 @@ class Server:
             *(f"--plugin-load-add={name}" for name in self.plugins),
             f"--default-storage-engine={self.engine}", *self.options,
         ]
+
+    def _install_options(self):
+        """The system tables of a stand-in are in its own engine."""
+        if not self.stand_in:
+            return []
+        return ["--ignore-builtin-innodb", f"--plugin-dir={self.folder}/plugin", "--plugin-maturity=experimental",
+                "--plugin-load-add=ha_innodb"]
 
     def share(self):
         """The server's messages, character sets and test suites: Debian renamed the folder with MariaDB 11."""

@@ -1,0 +1,228 @@
+/* mysql.innodb_table_stats and mysql.innodb_index_stats, as InnoDB keeps them: a thread writes the
+   engine's statistics there, within a second, and at once for ANALYZE TABLE. The engine does not
+   read the tables: a change of theirs by hand is overwritten when statistics are computed again.
+   The thread runs statements on a connection inside the server, without binary log. It is not there
+   with innodb_read_only, and while the system tables are made. A table that cannot be written (it
+   is missing, or locked) makes one warning in the error log, and is tried again. Compiled only for
+   a plugin with InnoDB's name.
+   Latches: one mutex of its own, never held during a statement. */
+#include "innodb_stats_tables.h"
+#include "engine.h"
+#include "settings.h"
+#include "statistics_rows.h"
+#include "table_path.h"
+#include <chrono>
+#include <condition_variable>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#ifdef SLUICE_STAND_IN
+
+namespace sluice {
+
+namespace {
+
+using namespace std::chrono_literals;
+
+/* A key is what follows WHERE, a value what follows VALUES. */
+using Rows= std::map<std::string, std::string>;
+
+struct Statistics
+{
+  Rows of_tables, of_indexes;
+};
+
+
+std::string quoted(const std::string &text)
+{
+  std::string out= "'";
+  for (const char c : text)
+    out+= c == '\'' ? std::string("''") : c == '\\' ? std::string("\\\\") : std::string(1, c);
+  return out + "'";
+}
+
+std::string time_of(int64_t seconds) { return "FROM_UNIXTIME(" + std::to_string(seconds) + ")"; }
+
+void add_row(void *ctx, const slc_statistics_row *row)
+{
+  Statistics &all= *static_cast<Statistics *>(ctx);
+  const TablePath path(string_of(row->table));
+  const bool is_kept_here= path.schema == "mysql" && !path.table.compare(0, 7, "innodb_");
+  if (!row->computed || is_kept_here || !path.table.compare(0, 5, "#sql-"))
+    return;
+  const std::string table= path.partition.empty() ? path.table : path.table + "#P#" + path.partition;
+  const std::string key= "database_name = " + quoted(path.schema) + " AND table_name = " + quoted(table);
+  const std::string names= quoted(path.schema) + ", " + quoted(table) + ", ";
+  if (!row->index.len)
+  {
+    all.of_tables[key]= names + time_of(row->computed) + ", " + std::to_string(row->rows) + ", " + std::to_string(row->pages) + ", " +
+                        std::to_string(row->leaf_pages);
+    return;
+  }
+  const std::string index= quoted(string_of(row->index));
+  for (const Statistic &statistic : statistics_of_index(row))
+    all.of_indexes[key + " AND index_name = " + index + " AND stat_name = " + quoted(statistic.name)]=
+      names + index + ", " + time_of(row->computed) + ", " + quoted(statistic.name) + ", " + std::to_string(statistic.value) + ", " +
+      (statistic.sample ? std::to_string(statistic.sample) : "NULL") + ", " + quoted(statistic.description);
+}
+
+/* A connection inside the server. Each statement is a transaction. */
+class Local
+{
+public:
+  Local()
+  {
+    m_mysql= mysql_init(nullptr);
+    m_is_open= m_mysql && mysql_real_connect_local(m_mysql);
+    m_is_open= m_is_open && run("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, sql_mode = '', time_zone = DEFAULT, "
+                                "autocommit = 1, innodb_snapshot_isolation = OFF, max_statement_time = 0, character_set_client = utf8mb3");
+  }
+  ~Local()
+  {
+    if (m_mysql)
+      mysql_close(m_mysql);
+  }
+  bool is_open() const { return m_is_open; }
+  bool run(const std::string &statement)
+  {
+    const bool done= !mysql_real_query(m_mysql, statement.data(), statement.size());
+    if (!done)
+      m_error= mysql_error(m_mysql);
+    if (MYSQL_RES *result= done ? mysql_store_result(m_mysql) : nullptr)
+      mysql_free_result(result);
+    return done;
+  }
+  const std::string &error() const { return m_error; }
+
+private:
+  MYSQL *m_mysql;
+  bool m_is_open;
+  std::string m_error;
+};
+
+/* Makes `table` from `was` to `is`. True: done. What is done is noted in `was`. */
+bool write_rows(Local &local, const std::string &table, Rows &was, const Rows &is)
+{
+  for (auto row= was.begin(); row != was.end();)
+    if (is.count(row->first))
+      ++row;
+    else if (local.run("DELETE FROM " + table + " WHERE " + row->first))
+      row= was.erase(row);
+    else
+      return false;
+  for (const auto &[key, values] : is)
+  {
+    const auto old= was.find(key);
+    if (old != was.end() && old->second == values)
+      continue;
+    if (!local.run("REPLACE INTO " + table + " VALUES (" + values + ")"))
+      return false;
+    was[key]= values;
+  }
+  return true;
+}
+
+/* ---- the thread ---- */
+
+class Writer
+{
+public:
+  void start()
+  {
+    m_stops= false;
+    m_thread= std::thread([this] { run(); });
+  }
+  void stop()
+  {
+    if (!m_thread.joinable())
+      return;
+    {
+      const std::lock_guard<std::mutex> guard(m_mutex);
+      m_stops= true;
+    }
+    m_wake.notify_all();
+    m_thread.join();
+  }
+  void wait_for_a_round()
+  {
+    constexpr auto LONGEST= 2s;
+    std::unique_lock<std::mutex> lock(m_mutex);
+    if (!m_thread.joinable() || m_stops)
+      return;
+    /* The round that is under way may have read the statistics before. */
+    const uint64_t wanted= m_rounds_begun + 1;
+    m_asked= true;
+    m_wake.notify_all();
+    m_done.wait_for(lock, LONGEST, [&] { return m_stops || m_rounds_ended >= wanted; });
+  }
+
+private:
+  void run()
+  {
+    my_thread_init();
+    std::unique_lock<std::mutex> lock(m_mutex);
+    while (!m_stops)
+    {
+      m_wake.wait_for(lock, 1s, [this] { return m_stops || m_asked; });
+      m_asked= false;
+      if (m_stops || !mysqld_server_started)
+        continue;
+      const uint64_t round= ++m_rounds_begun;
+      lock.unlock();
+      round_of_writes();
+      lock.lock();
+      m_rounds_ended= round;
+      m_done.notify_all();
+    }
+    m_done.notify_all();
+    lock.unlock();
+    my_thread_end();
+  }
+
+  void round_of_writes()
+  {
+    Statistics now;
+    if (slc_statistics_list(engine, add_row, &now) || (m_is_known && now.of_tables == m_written.of_tables && now.of_indexes == m_written.of_indexes))
+      return;
+    Local local;
+    bool done= local.is_open();
+    /* What is there after a start may be old. */
+    if (done && !m_is_known)
+      done= local.run("DELETE FROM mysql.innodb_table_stats") && local.run("DELETE FROM mysql.innodb_index_stats");
+    m_is_known|= done;
+    done= done && write_rows(local, "mysql.innodb_table_stats", m_written.of_tables, now.of_tables) &&
+          write_rows(local, "mysql.innodb_index_stats", m_written.of_indexes, now.of_indexes);
+    if (!done && !m_warned)
+      sql_print_warning(SLUICE_ENGINE_NAME ": statistics are not written to mysql.innodb_table_stats and innodb_index_stats for now: %s",
+                        local.error().c_str());
+    m_warned= !done;
+  }
+
+  std::thread m_thread;
+  std::mutex m_mutex;
+  std::condition_variable m_wake, m_done;
+  bool m_stops= false, m_asked= false;
+  uint64_t m_rounds_begun= 0, m_rounds_ended= 0;
+  /* Of the thread alone. */
+  Statistics m_written;
+  bool m_is_known= false, m_warned= false;
+};
+
+Writer writer;
+
+} // namespace
+
+void start_statistics_writer()
+{
+  if (!opt_bootstrap && !settings.read_only)
+    writer.start();
+}
+
+void stop_statistics_writer() { writer.stop(); }
+
+void wait_for_statistics_tables() { writer.wait_for_a_round(); }
+
+} // namespace sluice
+
+#endif

@@ -1,0 +1,269 @@
+/* Status variables of the stand-in: Innodb_*, under InnoDB's names as far as the engine counts the
+   same, then the engine's other counters. A name of InnoDB's for which there is nothing to count is
+   0, because tools compute with it. Compiled only for a plugin with InnoDB's name.
+   Called by: the server (SHOW STATUS), innodb_tables. */
+#include "engine.h"
+#include "innodb_names.h"
+#include "settings.h"
+#include <string>
+#include <unordered_map>
+#include <unordered_set>
+#include <vector>
+
+#ifdef SLUICE_STAND_IN
+
+namespace sluice {
+
+const InnodbMetric innodb_metrics[]= {
+  {"lock_deadlocks", "deadlocks", 1},
+  {"lock_timeouts", "lock_wait_timeouts", 1},
+  {"lock_row_lock_current_waits", "row_lock_current_waits", 1},
+  {"lock_row_lock_time", "row_lock_time_us", 1000},
+  {"lock_row_lock_time_max", "row_lock_time_max_us", 1000},
+  {"lock_row_lock_waits", "row_lock_waits", 1},
+  {"buffer_pool_pages_read", "buffer_pool_reads", 1},
+  {"buffer_pool_pages_written", "buffer_pool_pages_flushed", 1},
+  {"buffer_pages_created", "pages_created", 1},
+  {"buffer_pages_read", "buffer_pool_reads", 1},
+  {"buffer_pages_written", "buffer_pool_pages_flushed", 1},
+  {"buffer_data_reads", "data_read", 1},
+  {"buffer_data_written", "data_written", 1},
+  {"os_data_reads", "data_reads", 1},
+  {"os_data_writes", "data_writes", 1},
+  {"os_data_fsyncs", "data_fsyncs", 1},
+  {"os_log_bytes_written", "redo_log_written", 1},
+  {"log_lsn_current", "redo_log_lsn", 1},
+  {"log_lsn_last_flush", "redo_log_lsn_flushed", 1},
+  {"log_lsn_last_checkpoint", "redo_log_checkpoint_lsn", 1},
+  {"log_lsn_checkpoint_age", "redo_log_checkpoint_age", 1},
+  {"log_max_modified_age_async", "redo_log_capacity", 1},
+  {"log_waits", "redo_log_buffer_waits", 1},
+  {"log_write_requests", "redo_log_groups", 1},
+  {"log_writes", "redo_log_writes", 1},
+  {"trx_rw_commits", "commits", 1},
+  {"trx_rollbacks", "rollbacks", 1},
+  {"trx_rollbacks_savepoint", "partial_rollbacks", 1},
+  {"trx_active_transactions", "active_transactions", 1},
+  {"trx_rseg_history_len", "history_list_length", 1},
+  {"purge_undo_log_pages", "undo_pages", 1},
+  {"dml_reads", "rows_read", 1},
+  {"dml_inserts", "rows_inserted", 1},
+  {"dml_deletes", "rows_deleted", 1},
+  {"dml_updates", "rows_updated", 1},
+  {"index_page_splits", "page_splits", 1},
+  {"index_page_merge_successful", "page_merges", 1},
+  {"ibuf_merges", "change_buffer_merges", 1},
+  {"ibuf_merges_insert", "change_buffer_merged_inserts", 1},
+  {"ibuf_merges_delete_mark", "change_buffer_merged_delete_marks", 1},
+  {"ibuf_merges_delete", "change_buffer_merged_deletes", 1},
+  {nullptr, nullptr, 0},
+};
+
+namespace {
+
+constexpr uint64_t PAGE_BYTES= 16384;
+
+/* counter * factor / divisor + more. An empty counter is 0. */
+struct Status
+{
+  const char *name, *counter;
+  uint64_t factor= 1, divisor= 1;
+  const char *more= "";
+};
+
+/* In the order of InnoDB's list. Those that have InnoDB's name among our own are not repeated. */
+const Status innodb_status[]= {
+  {"adaptive_hash_hash_searches", ""},
+  {"adaptive_hash_non_hash_searches", ""},
+  {"background_log_sync", ""},
+  {"buffer_pool_load_incomplete", ""},
+  {"buffer_pool_bytes_dirty", "buffer_pool_pages_dirty", PAGE_BYTES},
+  {"buffer_pool_pages_made_not_young", ""},
+  {"buffer_pool_pages_made_young", ""},
+  {"buffer_pool_pages_misc", ""},
+  {"buffer_pool_pages_old", ""},
+  {"buffer_pool_pages_LRU_flushed", ""},
+  {"buffer_pool_pages_LRU_freed", "buffer_pool_pages_evicted"},
+  {"buffer_pool_pages_split", "page_splits"},
+  {"buffer_pool_read_ahead_evicted", ""},
+  {"buffer_pool_read_ahead_rnd", ""},
+  {"buffer_pool_write_requests", "redo_log_groups"},
+  {"checkpoint_age", "redo_log_checkpoint_age"},
+  {"checkpoint_max_age", "redo_log_capacity"},
+  {"data_pending_fsyncs", ""},
+  {"data_pending_reads", ""},
+  {"data_pending_writes", ""},
+  {"ibuf_discarded_delete_marks", ""},
+  {"ibuf_discarded_deletes", ""},
+  {"ibuf_discarded_inserts", "change_buffer_discarded"},
+  {"ibuf_free_list", ""},
+  {"ibuf_merged_delete_marks", "change_buffer_merged_delete_marks"},
+  {"ibuf_merged_deletes", "change_buffer_merged_deletes"},
+  {"ibuf_merged_inserts", "change_buffer_merged_inserts"},
+  {"ibuf_merges", "change_buffer_merges"},
+  {"ibuf_segment_size", "change_buffer_bytes", 1, PAGE_BYTES},
+  {"ibuf_size", "change_buffer_bytes", 1, PAGE_BYTES},
+  {"log_waits", "redo_log_buffer_waits"},
+  {"log_write_requests", "redo_log_groups"},
+  {"log_writes", "redo_log_writes"},
+  {"lsn_current", "redo_log_lsn"},
+  {"lsn_flushed", "redo_log_lsn_flushed"},
+  {"lsn_last_checkpoint", "redo_log_checkpoint_lsn"},
+  {"master_thread_active_loops", ""},
+  {"master_thread_idle_loops", ""},
+  {"mem_adaptive_hash", ""},
+  {"mem_dictionary", ""},
+  {"num_open_files", ""},
+  {"os_log_written", "redo_log_written"},
+  {"pages_read", "buffer_pool_reads", 1, 1, "buffer_pool_read_ahead"},
+  {"pages_written", "buffer_pool_pages_flushed"},
+  {"row_lock_time", "row_lock_time_us", 1, 1000},
+  {"row_lock_time_max", "row_lock_time_max_us", 1, 1000},
+  {"truncated_status_writes", ""},
+  {"available_undo_logs", ""},
+  {"undo_truncations", ""},
+  {"page_compression_saved", ""},
+  {"num_pages_page_compressed", ""},
+  {"num_page_compressed_trim_op", ""},
+  {"num_pages_page_decompressed", ""},
+  {"num_pages_page_compression_error", ""},
+  {"num_pages_encrypted", ""},
+  {"num_pages_decrypted", ""},
+  {"defragment_compression_failures", ""},
+  {"defragment_failures", ""},
+  {"defragment_count", ""},
+  {"instant_alter_column", ""},
+  {"onlineddl_rowlog_rows", ""},
+  {"onlineddl_rowlog_pct_used", ""},
+  {"onlineddl_pct_progress", ""},
+  {"encryption_rotation_pages_read_from_cache", ""},
+  {"encryption_rotation_pages_read_from_disk", ""},
+  {"encryption_rotation_pages_modified", ""},
+  {"encryption_rotation_pages_flushed", ""},
+  {"encryption_rotation_estimated_iops", ""},
+  {"encryption_n_merge_blocks_encrypted", ""},
+  {"encryption_n_merge_blocks_decrypted", ""},
+  {"encryption_n_rowlog_blocks_encrypted", ""},
+  {"encryption_n_rowlog_blocks_decrypted", ""},
+  {"encryption_n_temp_blocks_encrypted", ""},
+  {"encryption_n_temp_blocks_decrypted", ""},
+  {"encryption_num_key_requests", ""},
+  {"bulk_operations", ""},
+};
+
+/* Of features that a server's InnoDB may lack. */
+const char *const absent[]= {"have_lz4", "have_lzo", "have_lzma", "have_bzip2", "have_snappy", "have_punch_hole"};
+
+/* Variables that are texts, by their number in slc_pool_status_text(). */
+const char *const texts[]= {"buffer_pool_resize_status", "buffer_pool_dump_status", "buffer_pool_load_status"};
+
+/* The lists of one SHOW STATUS, in the memory of the statement. */
+class List
+{
+public:
+  explicit List(THD *thd) : m_thd(thd)
+  {
+    const uint32_t count= slc_counter_count();
+    std::vector<uint64_t> values(count);
+    slc_counter_values(engine, values.data());
+    for (uint32_t i= 0; i < count; i++)
+      m_counters[slc_counter_name(i)]= values[i];
+  }
+
+  uint64_t counter(const char *name) const
+  {
+    const auto found= m_counters.find(name);
+    return found == m_counters.end() ? 0 : found->second;
+  }
+  void add(const char *name, uint64_t value, enum_mysql_show_type type= SHOW_LONGLONG)
+  {
+    uint64_t *const kept= static_cast<uint64_t *>(thd_alloc(m_thd, sizeof value));
+    if (!kept || !m_names.insert(name).second)
+      return;
+    *kept= value;
+    add(name, kept, type);
+  }
+  void add_text(const char *name, const char *text) { add(name, const_cast<char *>(text), SHOW_CHAR); }
+  SHOW_VAR *end()
+  {
+    const size_t count= m_rows.size();
+    SHOW_VAR *const rows= static_cast<SHOW_VAR *>(thd_alloc(m_thd, (count + 1) * sizeof(SHOW_VAR)));
+    if (!rows)
+      return nullptr;
+    for (size_t i= 0; i < count; i++)
+      rows[i]= m_rows[i];
+    rows[count]= {nullptr, nullptr, SHOW_LONG};
+    return rows;
+  }
+
+private:
+  void add(const char *name, void *value, enum_mysql_show_type type)
+  {
+    SHOW_VAR row{};
+    row.name= name;
+    row.value= value;
+    row.type= type;
+    m_rows.push_back(row);
+  }
+
+  THD *const m_thd;
+  std::unordered_map<std::string, uint64_t> m_counters;
+  std::unordered_set<std::string> m_names;
+  std::vector<SHOW_VAR> m_rows;
+};
+
+struct Copy
+{
+  THD *thd;
+  const char *text;
+};
+
+void copy_text(void *ctx, const char *text, size_t length)
+{
+  Copy *const copy= static_cast<Copy *>(ctx);
+  copy->text= thd_strmake(copy->thd, text, length);
+}
+
+int show_innodb(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var_type)
+{
+  static SHOW_VAR nothing[]= {{nullptr, nullptr, SHOW_LONG}};
+  List list(thd);
+  for (const Status &status : innodb_status)
+    list.add(status.name, list.counter(status.counter) * status.factor / status.divisor + list.counter(status.more));
+  const uint64_t total= list.counter("buffer_pool_pages_total"), free= list.counter("buffer_pool_pages_free");
+  const uint64_t data= total > free ? total - free : 0;
+  list.add("buffer_pool_pages_data", data);
+  list.add("buffer_pool_bytes_data", data * PAGE_BYTES);
+  list.add("page_size", PAGE_BYTES);
+  const uint64_t waits= list.counter("row_lock_waits");
+  list.add("row_lock_time_avg", waits ? list.counter("row_lock_time_us") / 1000 / waits : 0);
+  for (const char *const name : absent)
+    list.add_text(name, "OFF");
+  for (uint32_t i= 0; i < slc_counter_count(); i++)
+  {
+    const char *const name= slc_counter_name(i);
+    list.add(name, list.counter(name), strcmp(name, "redo_log_enabled") ? SHOW_LONGLONG : SHOW_BOOL);
+  }
+  for (uint i= 0; i < array_elements(texts); i++)
+  {
+    Copy copy= {thd, nullptr};
+    if (engine)
+      slc_pool_status_text(engine, i, copy_text, &copy);
+    list.add_text(texts[i], copy.text ? copy.text : "");
+  }
+  SHOW_VAR *const rows= list.end();
+  var->type= SHOW_ARRAY;
+  var->value= rows ? rows : nothing;
+  return 0;
+}
+
+} // namespace
+
+struct st_mysql_show_var stand_in_status[]= {
+  SHOW_FUNC_ENTRY("Innodb", &show_innodb),
+  {nullptr, nullptr, SHOW_LONG}
+};
+
+} // namespace sluice
+
+#endif

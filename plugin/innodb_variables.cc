@@ -1,0 +1,330 @@
+/* The variables of the stand-in: those of InnoDB, as innodb_variables.inc lists them. A variable
+   that is a setting of ours gives its value to the setting. One that does nothing makes one note in
+   the error log when it is given a value that is not its default. Compiled only for a plugin with
+   InnoDB's name. Called by: hton (at the start), the server. */
+#include "engine.h"
+#include "settings.h"
+#include <algorithm>
+#include <string>
+#include <vector>
+
+#ifdef SLUICE_STAND_IN
+
+namespace sluice {
+
+namespace {
+
+/* ---- conversions: InnoDB's number to the setting's ---- */
+
+ulonglong as_is(ulonglong number) { return number; }
+/* InnoDB's 3 syncs the log twice for a commit with a binary log. Here 1 is as safe. */
+ulonglong commit_flush(ulonglong number) { return number == 3 ? 1 : number; }
+/* InnoDB's 3 leaves open transactions to the next start, as 1 does here. */
+ulonglong shutdown_kind(ulonglong number) { return number == 3 ? 1 : number; }
+/* The setting counts in whole MiB. */
+ulonglong whole_mib(ulonglong number) { return number >> 20 << 20; }
+ulonglong whole_pages(ulonglong number) { return number >> 12 << 12; }
+/* fsync, O_DSYNC, littlesync and nosync go through the file system's cache. All of them are synced
+   here. */
+ulonglong method_of_files(ulonglong number)
+{
+  constexpr ulonglong O_DIRECT_OF_INNODB= 4;
+  return number >= O_DIRECT_OF_INNODB ? 0 : 1;
+}
+/* As InnoDB, an option that is not given means twice io_capacity and at least 2000. */
+ulonglong max_of_io(ulonglong number)
+{
+  return number == UINT_MAX32 ? MY_MAX(2 * static_cast<ulonglong>(settings.io_capacity), 2000) : number;
+}
+/* 0: as many as the default of our setting. */
+ulonglong files_to_open(ulonglong number) { return number ? number : 2000; }
+
+struct Conversion
+{
+  ulonglong (*to_setting)(ulonglong);
+  /* The variable then shows what the setting is. */
+  bool is_shown;
+};
+constexpr Conversion AS_IS= {as_is, true}, MIB= {whole_mib, true}, PAGES4K= {whole_pages, true}, IO_MAX= {max_of_io, true},
+                     OPEN_FILES= {files_to_open, true}, COMMIT_FLUSH= {commit_flush, false}, SHUTDOWN= {shutdown_kind, false},
+                     FLUSH_METHOD= {method_of_files, false};
+
+/* ---- what a row is ---- */
+
+struct What
+{
+  const char *setting;                  /* nullptr: it does nothing */
+  Conversion conversion;
+  const char *why;
+};
+
+struct Variable
+{
+  const char *name;
+  What what;
+  bool (*is_default)();
+  ulonglong (*get)();
+  void (*put)(ulonglong);
+  bool noted= false;
+};
+
+extern Variable variables[];
+extern const size_t variable_count;
+
+Variable &variable(const char *name)
+{
+  return *std::find_if(variables, variables + variable_count, [name](const Variable &v) { return !strcmp(v.name, name); });
+}
+
+void note_idle(const char *name)
+{
+  Variable &idle= variable(name);
+  if (idle.noted)
+    return;
+  idle.noted= true;
+  const std::string text= std::string(SLUICE_ENGINE_NAME ": ") + variable_name(name) + " does nothing: " + idle.what.why;
+  /* Data that are to be encrypted and are not: more than a note. */
+  if (strstr(name, "encrypt"))
+    sql_print_warning("%s", text.c_str());
+  else
+    sql_print_information("%s", text.c_str());
+}
+
+/* Settings change each other: the variables show what they are. */
+void show_settings()
+{
+  for (size_t i= 0; i < variable_count; i++)
+    if (const char *name= variables[i].what.setting)
+      if (variables[i].what.conversion.is_shown)
+        variables[i].put(find_own_setting(name)->number());
+}
+
+void changed(THD *thd, const char *name)
+{
+  Variable &set= variable(name);
+  if (!set.what.setting)
+    return set.is_default() ? void() : note_idle(name);
+  const OwnSetting &setting= *find_own_setting(set.what.setting);
+  const ulonglong wanted= set.what.conversion.to_setting(set.get());
+  if (!setting.at_start)
+    setting.change(thd, wanted);
+  else if (setting.in_range(wanted) != setting.number())
+    my_printf_error(ER_UNKNOWN_ERROR, "%s holds from the start of the server on: give it as an option", MYF(ME_WARNING | ME_ERROR_LOG),
+                    variable_name(name).c_str());
+  show_settings();
+}
+
+/* ---- the values, and what the server calls ---- */
+
+/* Those that are no options keep the initial value. */
+struct Values
+{
+#define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) my_bool NAME= DEFAULT;
+#define INNODB_INT(NAME, OPTIONS, DEFAULT, ...) uint NAME= DEFAULT;
+#define INNODB_LONG(NAME, OPTIONS, DEFAULT, ...) ulong NAME= DEFAULT;
+#define INNODB_SIGNED(NAME, OPTIONS, DEFAULT, ...) long NAME= DEFAULT;
+#define INNODB_REAL(NAME, OPTIONS, DEFAULT, ...) double NAME= DEFAULT;
+#define INNODB_CHOICE(NAME, OPTIONS, DEFAULT, ...) ulong NAME= DEFAULT;
+#define INNODB_TEXT(NAME, ...) char *NAME= nullptr;
+#include "innodb_variables.inc"
+} values;
+
+#define UPDATE(NAME, TYPE)                                                                                             \
+  void update_##NAME(THD *thd, st_mysql_sys_var *, void *to, const void *from)                                         \
+  {                                                                                                                    \
+    *static_cast<TYPE *>(to)= *static_cast<const TYPE *>(from);                                                        \
+    changed(thd, #NAME);                                                                                               \
+  }
+/* Of a session: the value is for one connection. */
+#define UPDATE_OF_SESSION(NAME, TYPE, DEFAULT)                                                                         \
+  void update_##NAME(THD *, st_mysql_sys_var *, void *to, const void *from)                                            \
+  {                                                                                                                    \
+    *static_cast<TYPE *>(to)= *static_cast<const TYPE *>(from);                                                        \
+    if (*static_cast<const TYPE *>(from) != static_cast<TYPE>(DEFAULT))                                                \
+      note_idle(#NAME);                                                                                                \
+  }
+/* Texts are kept by the server (PLUGIN_VAR_MEMALLOC). */
+#define CHECK(NAME, DEFAULT)                                                                                           \
+  int check_##NAME(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value)                                    \
+  {                                                                                                                    \
+    return check_text(thd, #NAME, DEFAULT, save, value);                                                               \
+  }
+
+int check_text(THD *thd, const char *name, const char *by_default, void *save, st_mysql_value *value)
+{
+  char buffer[STRING_BUFFER_USUAL_SIZE];
+  int length= sizeof buffer;
+  const char *text= value->val_str(value, buffer, &length);
+  if (text)
+    text= thd_strmake(thd, text, length);
+  *static_cast<const char **>(save)= text;
+  if (text && strcmp(text, by_default))
+    note_idle(name);
+  return 0;
+}
+
+#define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) UPDATE(NAME, my_bool)
+#define INNODB_INT(NAME, ...) UPDATE(NAME, uint)
+#define INNODB_LONG(NAME, ...) UPDATE(NAME, ulong)
+#define INNODB_SIGNED(NAME, ...) UPDATE(NAME, long)
+#define INNODB_REAL(NAME, ...) UPDATE(NAME, double)
+#define INNODB_CHOICE(NAME, ...) UPDATE(NAME, ulong)
+#define INNODB_TEXT(NAME, OPTIONS, DEFAULT, WHAT) CHECK(NAME, DEFAULT)
+#define INNODB_SESSION_FLAG(NAME, OPTIONS, DEFAULT, WHAT) UPDATE_OF_SESSION(NAME, my_bool, DEFAULT)
+#define INNODB_SESSION_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT) UPDATE_OF_SESSION(NAME, uint, DEFAULT)
+#define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT) CHECK(NAME, DEFAULT)
+#include "innodb_variables.inc"
+
+#define OURS(SETTING, CONVERSION) "The setting " #SETTING " of Sluice"
+#define IDLE(WHY) "Does nothing: " WHY
+#define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_SYSVAR_BOOL(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
+#define INNODB_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                                      \
+  MYSQL_SYSVAR_UINT(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
+#define INNODB_LONG(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                                     \
+  MYSQL_SYSVAR_ULONG(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
+#define INNODB_SIGNED(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                                   \
+  MYSQL_SYSVAR_LONG(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
+#define INNODB_REAL(NAME, OPTIONS, DEFAULT, MIN, MAX, WHAT)                                                            \
+  MYSQL_SYSVAR_DOUBLE(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, 0);
+#define INNODB_CHOICE(NAME, OPTIONS, DEFAULT, WHAT, ...)                                                               \
+  const char *NAME##_words[]= {__VA_ARGS__, nullptr};                                                                  \
+  TYPELIB NAME##_typelib= {array_elements(NAME##_words) - 1, "", NAME##_words, nullptr};                               \
+  MYSQL_SYSVAR_ENUM(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, &NAME##_typelib);
+#define INNODB_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                                      \
+  MYSQL_SYSVAR_STR(NAME, values.NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
+#define INNODB_SESSION_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_THDVAR_BOOL(NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
+#define INNODB_SESSION_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                              \
+  MYSQL_THDVAR_UINT(NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
+#define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                              \
+  MYSQL_THDVAR_STR(NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
+#include "innodb_variables.inc"
+#undef OURS
+#undef IDLE
+
+/* ---- all of them ---- */
+
+bool is_text(const char *text, const char *by_default) { return !strcmp(text ? text : "", by_default); }
+
+#define OURS(SETTING, CONVERSION) {#SETTING, CONVERSION, nullptr}
+#define IDLE(WHY) {nullptr, AS_IS, WHY}
+#define NUMBER(NAME, TYPE, DEFAULT, ...)                                                                               \
+  {#NAME, __VA_ARGS__, [] { return values.NAME == static_cast<TYPE>(DEFAULT); }, [] { return static_cast<ulonglong>(values.NAME); }, \
+   [](ulonglong number) { values.NAME= static_cast<TYPE>(number); }},
+#define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) NUMBER(NAME, my_bool, DEFAULT, WHAT)
+#define INNODB_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT) NUMBER(NAME, uint, DEFAULT, WHAT)
+#define INNODB_LONG(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT) NUMBER(NAME, ulong, DEFAULT, WHAT)
+#define INNODB_SIGNED(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT) NUMBER(NAME, long, DEFAULT, WHAT)
+#define INNODB_REAL(NAME, OPTIONS, DEFAULT, MIN, MAX, WHAT) NUMBER(NAME, double, DEFAULT, WHAT)
+#define INNODB_CHOICE(NAME, OPTIONS, DEFAULT, WHAT, ...) NUMBER(NAME, ulong, DEFAULT, WHAT)
+#define INNODB_TEXT(NAME, OPTIONS, DEFAULT, WHAT) {#NAME, WHAT, [] { return is_text(values.NAME, DEFAULT); }, nullptr, nullptr},
+#define INNODB_SESSION_FLAG(NAME, OPTIONS, DEFAULT, WHAT)                                                              \
+  {#NAME, WHAT, [] { return THDVAR(nullptr, NAME) == static_cast<my_bool>(DEFAULT); }, nullptr, nullptr},
+#define INNODB_SESSION_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                              \
+  {#NAME, WHAT, [] { return THDVAR(nullptr, NAME) == DEFAULT; }, nullptr, nullptr},
+#define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                              \
+  {#NAME, WHAT, [] { return is_text(THDVAR(nullptr, NAME), DEFAULT); }, nullptr, nullptr},
+Variable variables[]= {
+#include "innodb_variables.inc"
+};
+#undef OURS
+#undef IDLE
+const size_t variable_count= array_elements(variables);
+
+st_mysql_sys_var *const innodb_variables[]= {
+#define INNODB_FLAG(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_INT(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_LONG(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_SIGNED(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_REAL(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_CHOICE(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_TEXT(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_SESSION_FLAG(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_SESSION_INT(NAME, ...) MYSQL_SYSVAR(NAME),
+#define INNODB_SESSION_TEXT(NAME, ...) MYSQL_SYSVAR(NAME),
+#include "innodb_variables.inc"
+};
+
+constexpr size_t VARIABLES_MAX= 300;
+
+/* A setting that InnoDB has under another name is not a variable twice. */
+bool is_taken(const char *setting)
+{
+  return std::any_of(variables, variables + variable_count, [setting](const Variable &v) {
+    return !strcmp(v.name, setting) || (v.what.setting && !strcmp(v.what.setting, setting));
+  });
+}
+
+/* What each variable begins with; the server's own struct of that kind is known to the server
+   alone. */
+struct Header
+{
+  MYSQL_PLUGIN_VAR_HEADER;
+};
+
+/* When the plugin is loaded, before the server reads the list. */
+struct List
+{
+  List()
+  {
+    size_t count= 0;
+    for (st_mysql_sys_var *const variable : innodb_variables)
+      stand_in_variables[count++]= variable;
+    for (st_mysql_sys_var **own= system_variables; *own && count + 1 < VARIABLES_MAX; own++)
+      if (!is_taken(reinterpret_cast<const Header *>(*own)->name))
+        stand_in_variables[count++]= *own;
+    stand_in_variables[count]= nullptr;
+  }
+};
+
+} // namespace
+
+struct st_mysql_sys_var *stand_in_variables[VARIABLES_MAX];
+
+namespace {
+const List list;
+}
+
+std::string innodb_name_of(const std::string &setting)
+{
+  for (size_t i= 0; i < variable_count; i++)
+    if (variables[i].what.setting && setting == variables[i].what.setting)
+      return variables[i].name;
+  return setting;
+}
+
+/* The engine's own texts name variables with the prefix sluice_, and counters with Sluice_. */
+std::string in_names_of_innodb(const std::string &text)
+{
+  static const std::string VARIABLE= "sluice_", COUNTER= "Sluice_";
+  std::string out;
+  for (size_t at= 0; at < text.size();)
+    if (!text.compare(at, VARIABLE.size(), VARIABLE))
+    {
+      at+= VARIABLE.size();
+      const size_t end= MY_MIN(text.find_first_not_of("abcdefghijklmnopqrstuvwxyz_", at), text.size());
+      out+= "innodb_" + innodb_name_of(text.substr(at, end - at));
+      at= end;
+    }
+    else if (!text.compare(at, COUNTER.size(), COUNTER))
+    {
+      out+= "Innodb_";
+      at+= COUNTER.size();
+    }
+    else
+      out+= text[at++];
+  return out;
+}
+
+void take_innodb_options()
+{
+  for (size_t i= 0; i < variable_count; i++)
+    if (const char *name= variables[i].what.setting)
+      find_own_setting(name)->start(variables[i].what.conversion.to_setting(variables[i].get()));
+    else if (!variables[i].is_default())
+      note_idle(variables[i].name);
+  show_settings();
+}
+
+} // namespace sluice
+
+#endif
