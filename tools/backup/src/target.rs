@@ -1,4 +1,5 @@
-//! Where a backup goes: standard output, or a file that gets its name when it is whole (B8).
+//! Where a backup goes: standard output, a node of the cluster, or a file that gets its name when
+//! it is whole (B8).
 use crate::Result;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -6,6 +7,8 @@ use std::path::{Path, PathBuf};
 
 pub enum Target {
     Output(std::io::Stdout),
+    /// The node that joins.
+    Peer(Box<dyn Write + Send>),
     File {
         file: File,
         partial: PathBuf,
@@ -44,7 +47,7 @@ impl Target {
     }
     /// All is written: durable, with its name, on return.
     pub fn finish(mut self) -> Result<()> {
-        self.flush().map_err(|e| format!("standard output: {e}"))?;
+        self.flush().map_err(|e| format!("the end of the backup: {e}"))?;
         let Target::File { file, partial, path } = &self else {
             return Ok(());
         };
@@ -73,12 +76,14 @@ impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Target::Output(out) => out.write(bytes),
+            Target::Peer(out) => out.write(bytes),
             Target::File { file, .. } => file.write(bytes),
         }
     }
     fn flush(&mut self) -> std::io::Result<()> {
         match self {
             Target::Output(out) => out.flush(),
+            Target::Peer(out) => out.flush(),
             Target::File { .. } => Ok(()),
         }
     }
