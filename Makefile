@@ -31,6 +31,7 @@
 #                     plain table, with partitions, foreign keys, virtual columns (ALTER='--table plain --rows 1000000' as you like)
 #   make instant-alter   500 random instant ALTERs next to InnoDB, compared; then timed on 10 million rows (ALTER=... as above)
 #   make galera       a cluster of three nodes: conflicts, DDL, kill -9, state transfers for MINUTES, then compared
+#   make galera-transfers  full state transfers: the donor's longest pause; either node killed in the middle (TRANSFERS='--sst sluice')
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make buffering-cost   what the change buffer costs with all pages in memory
@@ -332,8 +333,13 @@ instant-alter: plugin
 
 .PHONY: replication long-reader buffering-cost galera
 galera: MINUTES := 5
-galera: plugin
-	@scripts/galera.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
+galera: SST := both
+galera: plugin sluice-backup
+	@scripts/galera.py --engine $(ENGINE) --minutes $(MINUTES) --sst $(SST) $(if $(SEED),--seed $(SEED))
+
+.PHONY: galera-transfers
+galera-transfers: plugin sluice-backup
+	@scripts/galera_transfers.py $(TRANSFERS)
 
 replication: MINUTES := 10
 replication: plugin

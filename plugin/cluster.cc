@@ -340,8 +340,8 @@ void begin_in_cluster()
   const bool is_unknown= ours.state == STATE_UNKNOWN || lost_an_end(ours, at);
   keep_newer(&at, ours.xid);
   if (is_unknown)
-    sql_print_warning(SLUICE_ENGINE_NAME ": Galera: after a crash with flush_log_at_trx_commit other than 1, of Sluice or InnoDB, this node may lack "
-                      "write sets up to %lld: its position counts as unknown, and it needs a full state transfer",
+    sql_print_warning(SLUICE_ENGINE_NAME ": Galera: after a crash in the middle of a state transfer, or with flush_log_at_trx_commit other than 1, of "
+                      "Sluice or InnoDB, this node may lack write sets up to %lld: its position counts as unknown, and it needs a full state transfer",
                       wsrep_is_wsrep_xid(&at) ? wsrep_xid_seqno(&at) : -1LL);
   /* --wsrep-recover only asks for the position. */
   if (is_unknown || (ours.state == STATE_CLEAN && !get_wsrep_recovery()))
@@ -365,7 +365,8 @@ const char *refused_state_transfer()
     return nullptr;
   for (const char *leaves_out : {"mariabackup", "xtrabackup"})
     if (!strncmp(wsrep_sst_method, leaves_out, strlen(leaves_out)))
-      return "wsrep_sst_method=mariabackup transfers no tables of " SLUICE_ENGINE_NAME ", and this node would lack them: use wsrep_sst_method=rsync";
+      return "wsrep_sst_method=mariabackup transfers no tables of " SLUICE_ENGINE_NAME ", and this node would lack them: use wsrep_sst_method=sluice "
+             "(the programs of sluice-tools) or wsrep_sst_method=rsync";
   return nullptr;
 }
 

@@ -3,10 +3,11 @@
 
     scripts/galera.py --quick                 what `make test` runs: less than a minute
     scripts/galera.py --minutes 30            12 writers on all nodes, kill -9 of a random node every minute
+    scripts/galera.py --sst sluice ...        full transfers by Sluice's hot backup; both: by turns
     scripts/galera.py --engine InnoDB ...     the control
 
-The first node makes the cluster, the others join by rsync. Then: statements that must be replicated, and statements that must be refused,
-by name and without a change; writers on all nodes on a few hot rows and many cold ones, with foreign keys; definitions that change
+The first node makes the cluster, the others join by a full state transfer. Then: statements that must be replicated, and statements
+that must be refused, by name and without a change; writers on all nodes on a few hot rows and many cold ones, with foreign keys; definitions that change
 meanwhile; nodes that are killed, and come back by the write sets that they missed, or, with their files gone, by a full transfer. At the
 end all nodes have the same rows, CHECK TABLE finds nothing, and every acknowledged commit is there. Exit code 1 at a difference; the
 nodes' folders then stay, for a look.
@@ -31,6 +32,9 @@ from server import PREFIX, Server, ServerError, SqlError, free_port  # noqa: E40
 
 PROVIDER = PREFIX / "usr/lib/libgalera_smm.so"
 HOT_ROWS, COLD_ROWS = 16, 10_000
+PROGRAMS = ROOT / "target/release"
+# What a node logs when a full transfer has ended.
+FULL_TRANSFER = ("rsync SST completed on joiner", "sluice: the data directory has the state")
 # What a statement of a cluster may meet: a conflict, a node that is going or not there yet.
 CONFLICT, NOT_THERE = (1213, 1205, 1020), (1047, 1180, 1317, 1205)
 JOIN_SECONDS_MAX = 180
@@ -47,14 +51,15 @@ class Broken(Exception):
 
 
 class Node(Server):
-    def __init__(self, folder, name, group_port, engine, more=()):
+    def __init__(self, folder, name, group_port, engine, more=(), methods=("rsync",)):
         taken = [group_port]
         self.name, self.group_port = name, group_port
+        self.methods, self.starts = methods, 0
         port, self.ist, self.sst = free_port(taken), free_port(taken), free_port(taken)
         self.seeds = ""
         self.fixed = [
             "--wsrep-on=ON", f"--wsrep-provider={PROVIDER}", "--binlog-format=ROW", "--innodb-autoinc-lock-mode=2", "--wsrep-cluster-name=sluice",
-            f"--wsrep-node-name={name}", "--wsrep-node-address=127.0.0.1", "--wsrep-sst-method=rsync", f"--wsrep-sst-receive-address=127.0.0.1:{self.sst}",
+            f"--wsrep-node-name={name}", "--wsrep-node-address=127.0.0.1", f"--wsrep-sst-receive-address=127.0.0.1:{self.sst}",
             f"--wsrep-provider-options=base_port={group_port};gmcast.listen_addr=tcp://127.0.0.1:{group_port};ist.recv_addr=127.0.0.1:{self.ist};"
             "evs.keepalive_period=PT0.5S;evs.suspect_timeout=PT3S;evs.inactive_timeout=PT6S;evs.install_timeout=PT6S;gcache.size=128M;pc.recovery=true",
             "--wsrep-slave-threads=4", "--innodb-buffer-pool-size=32M", "--innodb-log-file-size=32M", "--innodb-flush-log-at-trx-commit=1",
@@ -65,7 +70,16 @@ class Node(Server):
 
     def go(self, seeds="", bootstrap=False):
         """Starts the node: with the position that it finds in its files, as galera_recovery does."""
-        self.options = [*self.fixed, f"--wsrep-cluster-address=gcomm://{seeds}"]
+        position = self.prepare(seeds, bootstrap)
+        self.start(timeout=JOIN_SECONDS_MAX)
+        self.wait_synced()
+        return position
+
+    def prepare(self, seeds="", bootstrap=False, more=()):
+        """All but the start."""
+        self.method = self.methods[self.starts % len(self.methods)]
+        self.starts += 1
+        self.options = [*self.fixed, f"--wsrep-sst-method={self.method}", f"--wsrep-cluster-address=gcomm://{seeds}", *more]
         if bootstrap:
             self.options.append("--wsrep-new-cluster")
         position = self.recovered_position() if (self.data / "grastate.dat").exists() else ""
@@ -73,13 +87,21 @@ class Node(Server):
             self.options.append(f"--wsrep-start-position={position}")
         self.install()
         self.open_for_rsync()
-        self.start(timeout=JOIN_SECONDS_MAX)
-        self.wait_synced()
         return position
+
+    def _environment(self):
+        """With the program of Sluice's state transfer."""
+        names = self.folder / "programs"
+        names.mkdir(parents=True, exist_ok=True)
+        name = names / "wsrep_sst_sluice"
+        name.unlink(missing_ok=True)
+        name.symlink_to(PROGRAMS / "sluice-backup")
+        environment = super()._environment()
+        return {**environment, "PATH": f"{names}:{environment['PATH']}"}
 
     def open_for_rsync(self):
         """The receiving rsync of root writes as nobody."""
-        if os.geteuid() == 0:
+        if os.geteuid() == 0 and self.method == "rsync":
             subprocess.run(["chown", "-R", "nobody", self.data], check=True)
 
     def recovered_position(self):
@@ -111,12 +133,12 @@ class Node(Server):
 
 
 class Cluster:
-    def __init__(self, folder, engine, count=3, more=()):
+    def __init__(self, folder, engine, count=3, more=(), methods=("rsync",)):
         ports = []
         for _ in range(count):
             ports.append(free_port(ports))
         self.engine = engine
-        self.nodes = [Node(folder / f"node{n}", f"node{n}", port, engine, more) for n, port in enumerate(ports)]
+        self.nodes = [Node(folder / f"node{n}", f"node{n}", port, engine, more, methods) for n, port in enumerate(ports)]
         self.transfers = {"full": 0, "incremental": 0}
 
     def seeds(self, besides=None):
@@ -131,7 +153,7 @@ class Cluster:
         began, log_from = time.monotonic(), node.log.stat().st_size if node.log.exists() else 0
         node.go(self.seeds(node))
         text = node.log.read_bytes()[log_from:].decode(errors="replace")
-        kind = "full" if "rsync SST completed on joiner" in text else "incremental"
+        kind = "full" if any(line in text for line in FULL_TRANSFER) else "incremental"
         self.transfers[kind] += 1
         return kind, time.monotonic() - began
 
@@ -400,22 +422,30 @@ def run(cluster, options):
     say(f"{tables} tables are equal on all nodes, CHECK TABLE finds nothing")
 
 
+def check_programs(methods):
+    if not PROVIDER.exists():
+        sys.exit(f"error: there is no {PROVIDER}: run make first")
+    if "sluice" in methods and not (PROGRAMS / "sluice-backup").exists():
+        sys.exit(f"error: there is no {PROGRAMS}/sluice-backup: run make sluice-backup first")
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--quick", action="store_true", help="the part of make test")
     parser.add_argument("--minutes", type=float, default=5, help="of writers and kills (%(default)s)")
     parser.add_argument("--every", type=float, default=60, help="seconds from kill to kill (%(default)s)")
     parser.add_argument("--engine", default="Sluice", choices=("Sluice", "InnoDB"))
+    parser.add_argument("--sst", default="rsync", choices=("rsync", "sluice", "both"), help="how full transfers are made (%(default)s)")
     parser.add_argument("--seed", type=int, default=random.randrange(1 << 30))
     parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="of all nodes; repeatable")
     options = parser.parse_args()
-    if not PROVIDER.exists():
-        sys.exit(f"error: there is no {PROVIDER}: run make first")
+    methods = ("rsync", "sluice") if options.sst == "both" else (options.sst,)
+    check_programs(methods)
     random.seed(options.seed)
     print(f"seed {options.seed}", flush=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-galera-"))
     folder.chmod(0o755)
-    cluster = Cluster(folder, options.engine, more=options.option)
+    cluster = Cluster(folder, options.engine, more=options.option, methods=methods)
     try:
         run(cluster, options)
     except (Broken, ServerError, SqlError) as error:

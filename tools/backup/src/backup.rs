@@ -80,10 +80,14 @@ fn mode(path: &Path, bits: u32) -> std::io::Result<()> {
 }
 
 fn random() -> Result<u64> {
-    let mut bytes = [0; 8];
+    Ok(u64::from_le_bytes(random_bytes()?))
+}
+
+pub fn random_bytes<const N: usize>() -> Result<[u8; N]> {
+    let mut bytes = [0; N];
     let read = File::open("/dev/urandom").and_then(|mut file| file.read_exact(&mut bytes));
     read.map_err(|e| format!("/dev/urandom: {e}"))?;
-    Ok(u64::from_le_bytes(bytes))
+    Ok(bytes)
 }
 
 /// Opens the reading end. Reads do not wait until [`make_blocking`], after the server has opened
@@ -124,12 +128,19 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
         .target
         .as_deref()
         .filter(|path| *path != Path::new("-") && !arguments.stream);
-    let target = Target::create(path)?;
+    write_to(arguments, Target::create(path)?, base)
+}
+
+/// Writes a backup to `target`, which is whole on return.
+pub fn write_to(arguments: &BackupArguments, target: Target, base: Option<Pages>) -> Result<()> {
     let packer = Packer::new(BufWriter::with_capacity(BUFFER, target), arguments.compress)?;
     let mut backup = Backup {
         arguments,
         out: Shared(Arc::new(Mutex::new(packer))),
-        progress: Progress::new(arguments.quiet),
+        progress: match arguments.for_server {
+            true => Progress::for_server(),
+            false => Progress::new(arguments.quiet),
+        },
         pages: Pages::new(random()?),
         base,
         stored: 0,

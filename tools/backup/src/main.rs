@@ -4,15 +4,19 @@
 //! the other engines. Both end at the same point: the last stage of `mariadb-backup`. The design:
 //! `docs/decisions/2026-11-28-hot-backup.md`.
 //!
+//! Under the name `wsrep_sst_sluice` the program transfers the state of a node of a Galera cluster:
+//! `sst`. The design: `docs/decisions/2026-11-28-galera-transfer.md`.
+//!
 //! Reading order: `backup`, `restore`, `other_engines` (`mariadb-backup`), `server` (SQL through
 //! the client program). Then `target` (where a backup goes), `progress`, `pages` (the list of pages
-//! for increments), `stream` (the tool's own frames).
+//! for increments), `stream` (the tool's own frames), `sst`.
 mod backup;
 mod other_engines;
 mod pages;
 mod progress;
 mod restore;
 mod server;
+mod sst;
 mod stream;
 mod target;
 
@@ -68,9 +72,15 @@ pub struct BackupArguments {
     /// Only Sluice: leave out InnoDB, the system tables and the definitions of all tables
     #[arg(long)]
     sluice_only: bool,
+    /// A node of a Galera cluster: its position and the binary log's state go into the backup
+    #[arg(long)]
+    galera_info: bool,
     /// No progress on standard error
     #[arg(long, short)]
     quiet: bool,
+    /// Progress goes to the server that has started this program.
+    #[arg(skip)]
+    for_server: bool,
     #[command(flatten)]
     connection: Connection,
     /// The program for the other engines
@@ -98,6 +108,13 @@ pub struct Connection {
     host: Option<String>,
     #[arg(long, short = 'P')]
     port: Option<u16>,
+    #[arg(skip)]
+    no_defaults: bool,
+    #[arg(skip)]
+    defaults_group_suffix: Option<String>,
+    /// Goes to the programs through their environment.
+    #[arg(skip)]
+    hidden_password: Option<String>,
     /// The client program
     #[arg(long, value_name = "PROGRAM", default_value = "mariadb")]
     client: PathBuf,
@@ -129,6 +146,9 @@ pub struct RestoreArguments {
 }
 
 fn main() -> ExitCode {
+    if let Some(words) = sst::words_of_server() {
+        return sst::run(words);
+    }
     let done = match Arguments::parse().command {
         Command::Backup(arguments) => backup::run(&arguments),
         Command::Restore(arguments) => restore::run(&arguments),

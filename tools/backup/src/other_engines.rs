@@ -4,6 +4,7 @@ use crate::backup::Shared;
 use crate::stream::REST;
 use crate::{BackupArguments, RestoreArguments, Result};
 use std::io::{BufRead, BufReader, Read, Write};
+use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStdin, Command, Stdio};
 use std::thread::JoinHandle;
@@ -18,6 +19,17 @@ pub struct OtherEngines {
     copy: JoinHandle<Result<()>>,
     info: PathBuf,
     process: u32,
+}
+
+/// The program is killed if the thread that starts it ends: call this in the main thread.
+pub fn ends_with_us(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec only this system call is made, which uses no memory of ours.
+    unsafe {
+        command.pre_exec(|| {
+            libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
+            Ok(())
+        })
+    }
 }
 
 /// A position in the binary log: file and offset. None: there is no binary log.
@@ -37,11 +49,16 @@ impl OtherEngines {
             std::fs::create_dir(folder).map_err(|e| format!("{}: {e}", folder.display()))?;
         }
         let mut command = Command::new(&arguments.mariadb_backup);
-        command
+        arguments.connection.pass_password(&mut command);
+        ends_with_us(&mut command)
             .args(arguments.connection.options())
             .args(["--backup", "--stream=xbstream"])
+            // Commits wait for this thread of the program at the end. Its default is a second.
+            .arg("--log-copy-interval=50")
             .arg(format!("--target-dir={}", empty.display()))
             .arg(format!("--extra-lsndir={}", info.display()))
+            .args(arguments.galera_info.then_some("--galera-info"))
+            .args(arguments.galera_info.then_some("--databases-exclude=lost+found"))
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
@@ -107,7 +124,7 @@ fn copy(child: &mut Child, out: &Shared, program: &str) -> Result<()> {
     }
 }
 
-fn last_lines(from: impl Read) -> Vec<String> {
+pub fn last_lines(from: impl Read) -> Vec<String> {
     let mut lines = Vec::new();
     for line in BufReader::new(from).lines().map_while(std::result::Result::ok) {
         if lines.len() == LINES_KEPT {
@@ -140,7 +157,7 @@ pub struct Unpack {
 impl Unpack {
     pub fn start(arguments: &RestoreArguments, to: &Path) -> Result<Unpack> {
         let program = arguments.mbstream.display().to_string();
-        let spawned = Command::new(&arguments.mbstream)
+        let spawned = ends_with_us(&mut Command::new(&arguments.mbstream))
             .args(["-x", "-C"])
             .arg(to)
             .stdin(Stdio::piped())
@@ -169,7 +186,7 @@ impl Unpack {
 /// Has `mariadb-backup` recover what was unpacked.
 pub fn prepare(arguments: &RestoreArguments, directory: &Path) -> Result<()> {
     let program = arguments.mariadb_backup.display();
-    let output = Command::new(&arguments.mariadb_backup)
+    let output = ends_with_us(&mut Command::new(&arguments.mariadb_backup))
         .arg("--prepare")
         .arg(format!("--target-dir={}", directory.display()))
         .stdin(Stdio::null())

@@ -2,9 +2,11 @@
 use std::io::{IsTerminal, Read, Write};
 use std::time::{Duration, Instant};
 
-/// Reports on standard error: each second to a terminal, else each ten seconds.
+/// Reports on standard error: each second to a terminal, else each ten seconds. A server that
+/// transfers its state gets lines `total` and `complete` on standard output.
 pub struct Progress {
     quiet: bool,
+    for_server: bool,
     start: Instant,
     next: Duration,
     total: u64,
@@ -16,6 +18,7 @@ impl Progress {
     pub fn new(quiet: bool) -> Progress {
         Progress {
             quiet,
+            for_server: false,
             start: Instant::now(),
             next: Duration::from_secs(1),
             total: 0,
@@ -23,13 +26,30 @@ impl Progress {
             phase: "data files",
         }
     }
+    /// For a server that reads this program's standard output.
+    pub fn for_server() -> Progress {
+        Progress {
+            for_server: true,
+            ..Progress::new(true)
+        }
+    }
     pub fn expect(&mut self, bytes: u64) {
         self.total = bytes;
+        if self.for_server {
+            to_server("total", bytes);
+        }
     }
     pub fn pass(&mut self, bytes: u64) {
         self.done += bytes;
         let passed = self.start.elapsed();
-        if self.quiet || passed < self.next {
+        if passed < self.next {
+            return;
+        }
+        if self.for_server {
+            self.next = passed + Duration::from_secs(1);
+            to_server("complete", self.done);
+        }
+        if self.quiet {
             return;
         }
         let is_terminal = std::io::stderr().is_terminal();
@@ -69,6 +89,11 @@ impl Progress {
     pub fn elapsed(&self) -> Duration {
         self.start.elapsed()
     }
+}
+
+fn to_server(what: &str, bytes: u64) {
+    // A server that is gone reads nothing: `sst::watch` ends this program.
+    let _ = writeln!(std::io::stdout(), "{what} {bytes}");
 }
 
 fn clock(seconds: u64) -> String {

@@ -4,7 +4,7 @@
 //! those of the backup before, and recovered with the log of the last one. Then `sluice-check`
 //! checks each page. The files of the other engines come from the last backup.
 use crate::backup::summary;
-use crate::other_engines::{prepare, Unpack};
+use crate::other_engines::{ends_with_us, prepare, Unpack};
 use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, BLANK, DONE, REST};
 use crate::target::sync_names;
 use crate::{RestoreArguments, Result};
@@ -19,17 +19,26 @@ use std::sync::Arc;
 
 const BUFFER: usize = 1 << 20;
 
-fn open(path: &Path) -> Result<Unpacker<BufReader<Box<dyn Read>>>> {
-    let from: Box<dyn Read> = match path == Path::new("-") {
-        true => Box::new(std::io::stdin()),
-        false => Box::new(File::open(path).map_err(|e| format!("{}: {e}", path.display()))?),
-    };
-    Unpacker::new(BufReader::with_capacity(BUFFER, from)).map_err(|why| format!("{}: {why}", path.display()))
+/// Where a backup comes from.
+pub struct Source {
+    pub name: String,
+    pub from: Box<dyn Read>,
+}
+
+impl Source {
+    fn open(path: &Path) -> Result<Source> {
+        let name = path.display().to_string();
+        let from: Box<dyn Read> = match path == Path::new("-") {
+            true => Box::new(std::io::stdin()),
+            false => Box::new(File::open(path).map_err(|e| format!("{name}: {e}"))?),
+        };
+        Ok(Source { name, from })
+    }
 }
 
 /// Reads a backup to its end, and prints what it says of itself.
 pub fn show(path: &Path) -> Result<()> {
-    let about = pass(path, &mut |_, _| Ok(()))?;
+    let about = pass(Source::open(path)?, &mut |_, _| Ok(()))?;
     for (name, value) in about {
         println!("{name}={value}");
     }
@@ -37,11 +46,12 @@ pub fn show(path: &Path) -> Result<()> {
 }
 
 /// Calls `each` with every frame of a whole backup.
-fn pass(path: &Path, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<About> {
-    let mut frames = open(path)?;
+fn pass(source: Source, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Result<About> {
+    let Source { name, from } = source;
+    let named = |why: String| format!("{name}: {why}");
+    let mut frames = Unpacker::new(BufReader::with_capacity(BUFFER, from)).map_err(named)?;
     let mut about = About::new();
     loop {
-        let named = |why: String| format!("{}: {why}", path.display());
         match frames.next_frame().map_err(named)? {
             (DONE, _) => return Ok(about),
             (ABOUT, text) => about = parse_about(text),
@@ -73,9 +83,10 @@ pub fn run(arguments: &RestoreArguments) -> Result<()> {
     }
     let sluice = unfinished.join("#sluice");
     std::fs::create_dir_all(&sluice).map_err(|e| format!("{}: {e}", sluice.display()))?;
-    let about = unpack(arguments, &unfinished, &sluice)?;
+    let sources = arguments.backups.iter().map(|path| Source::open(path));
+    let about = unpack(arguments, sources, &unfinished, &sluice)?;
     say(arguments, "unpacked; Sluice recovers");
-    recover(arguments, &sluice)?;
+    with_engine(arguments, &sluice, |_| Ok(()))?;
     say(arguments, "recovered; every page is checked");
     check(arguments, &sluice)?;
     if about.get("kind").is_some_and(|kind| kind == "all engines") {
@@ -98,15 +109,23 @@ fn say(arguments: &RestoreArguments, text: &str) {
 }
 
 /// Returns what the last backup says of itself.
-fn unpack(arguments: &RestoreArguments, directory: &Path, sluice: &Path) -> Result<About> {
+pub fn unpack(
+    arguments: &RestoreArguments,
+    sources: impl ExactSizeIterator<Item = Result<Source>>,
+    directory: &Path,
+    sluice: &Path,
+) -> Result<About> {
     let disk = RealDisk::open_existing(sluice).map_err(|e| e.to_string())?;
     let mut restore = Restore::new(disk).map_err(|e| e.to_string())?;
     let mut rest = None;
     let mut previous: Option<About> = None;
-    for (i, path) in arguments.backups.iter().enumerate() {
-        let is_last = i + 1 == arguments.backups.len();
+    let count = sources.len();
+    for (i, source) in sources.enumerate() {
+        let is_last = i + 1 == count;
         restore.begin_layer(is_last);
-        let about = pass(path, &mut |kind, payload| match kind {
+        let source = source?;
+        let name = source.name.clone();
+        let about = pass(source, &mut |kind, payload| match kind {
             REST if is_last => {
                 if rest.is_none() {
                     rest = Some(Unpack::start(arguments, directory)?);
@@ -119,7 +138,7 @@ fn unpack(arguments: &RestoreArguments, directory: &Path, sluice: &Path) -> Resu
             }
             _ => restore.put((kind, payload)).map_err(|e| e.to_string()),
         })?;
-        check_base(path, previous.as_ref(), &about)?;
+        check_base(&name, previous.as_ref(), &about)?;
         previous = Some(about);
     }
     if let Some(rest) = rest {
@@ -140,23 +159,22 @@ fn unpack(arguments: &RestoreArguments, directory: &Path, sluice: &Path) -> Resu
 }
 
 /// An increment follows its base, and a full backup is the first.
-fn check_base(path: &Path, previous: Option<&About>, about: &About) -> Result<()> {
+fn check_base(name: &str, previous: Option<&About>, about: &About) -> Result<()> {
     let base = about.get("base");
     match previous.map(|previous| previous.get("backup")) {
         None if base.is_none() => Ok(()),
         Some(known) if known.is_some() && known == base => Ok(()),
-        None => Err(format!(
-            "{}: this is an increment: its base comes before it",
-            path.display()
-        )),
-        Some(_) => Err(format!(
-            "{}: this is no increment of the backup before it",
-            path.display()
-        )),
+        None => Err(format!("{name}: this is an increment: its base comes before it")),
+        Some(_) => Err(format!("{name}: this is no increment of the backup before it")),
     }
 }
 
-fn recover(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
+/// Opens the engine, which recovers, and closes it after `then`.
+pub fn with_engine<T>(
+    arguments: &RestoreArguments,
+    sluice: &Path,
+    then: impl FnOnce(&Engine) -> sluice::base::Result<T>,
+) -> Result<T> {
     let quiet = arguments.quiet;
     let config = Config {
         buffer_pool_size: arguments.memory.max(8) << 20,
@@ -168,12 +186,15 @@ fn recover(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
         ..Config::default()
     };
     let disk = RealDisk::open_existing(sluice).map_err(|e| e.to_string())?;
-    let opened = Engine::open(disk, config).and_then(|engine| engine.close(Close::Fast));
+    let opened = Engine::open(disk, config).and_then(|engine| {
+        let done = then(&engine)?;
+        engine.close(Close::Fast).map(|()| done)
+    });
     opened.map_err(|why| format!("the backup cannot be recovered: {why}"))
 }
 
 /// With the rules of the offline checker, which shares no code with the engine.
-fn check(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
+pub fn check(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
     let beside = std::env::current_exe()
         .ok()
         .map(|own| own.with_file_name("sluice-check"));
@@ -182,7 +203,10 @@ fn check(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
         .clone()
         .or(beside.filter(|beside| beside.exists()));
     let program = program.unwrap_or_else(|| "sluice-check".into());
-    let run = Command::new(&program).arg("--quiet").arg(sluice).output();
+    let run = ends_with_us(&mut Command::new(&program))
+        .arg("--quiet")
+        .arg(sluice)
+        .output();
     let output = run.map_err(|e| format!("cannot run {}, which checks every page: {e}", program.display()))?;
     if output.status.success() {
         return Ok(());

@@ -5,13 +5,18 @@ use std::process::{Command, Stdio};
 impl Connection {
     /// Options for `mariadb` and `mariadb-backup`. Option files come first, as the programs ask.
     pub fn options(&self) -> Vec<String> {
-        let mut options = Vec::new();
+        let mut options: Vec<String> = self
+            .no_defaults
+            .then(|| "--no-defaults".to_string())
+            .into_iter()
+            .collect();
         let mut add = |name: &str, value: Option<String>| {
             options.extend(value.map(|value| format!("--{name}={value}")));
         };
         let path = |path: &Option<std::path::PathBuf>| path.as_ref().map(|path| path.display().to_string());
         add("defaults-file", path(&self.defaults_file));
         add("defaults-extra-file", path(&self.defaults_extra_file));
+        add("defaults-group-suffix", self.defaults_group_suffix.clone());
         add("user", self.user.clone());
         add("password", self.password.clone());
         add("socket", path(&self.socket));
@@ -19,10 +24,18 @@ impl Connection {
         add("port", self.port.map(|port| port.to_string()));
         options
     }
+    /// A password that no list of processes shows.
+    pub fn pass_password(&self, command: &mut Command) {
+        if let Some(password) = &self.hidden_password {
+            command.env("MYSQL_PWD", password);
+        }
+    }
     /// Runs statements in one session. Returns the rows, columns parted by tabs.
     pub fn sql(&self, text: &str) -> Result<Vec<String>> {
         let program = self.client.display();
-        let output = Command::new(&self.client)
+        let mut command = Command::new(&self.client);
+        self.pass_password(&mut command);
+        let output = command
             .args(self.options())
             .args(["--batch", "--skip-column-names", "-e", text])
             .stdin(Stdio::null())

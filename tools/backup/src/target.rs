@@ -1,4 +1,5 @@
-//! The target of a backup: standard output, or a file that gets its name when it is complete (B8).
+//! The target of a backup: standard output, a node of a cluster, or a file that gets its name when
+//! it is complete (B8).
 use crate::Result;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
@@ -11,6 +12,8 @@ const WRITE_BEHIND: u64 = 8 << 20;
 
 pub enum Target {
     Output(std::io::Stdout),
+    /// The node that joins.
+    Peer(Box<dyn Write + Send>),
     File {
         file: File,
         partial: PathBuf,
@@ -54,7 +57,7 @@ impl Target {
     }
     /// Completes the backup: on return the file is durable and has its name.
     pub fn finish(mut self) -> Result<()> {
-        self.flush().map_err(|e| format!("standard output: {e}"))?;
+        self.flush().map_err(|e| format!("the end of the backup: {e}"))?;
         let Target::File {
             file, partial, path, ..
         } = &self
@@ -99,6 +102,7 @@ impl Write for Target {
     fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
         match self {
             Target::Output(out) => out.write(bytes),
+            Target::Peer(out) => out.write(bytes),
             Target::File {
                 file,
                 partial,
@@ -120,6 +124,7 @@ impl Write for Target {
     fn flush(&mut self) -> std::io::Result<()> {
         match self {
             Target::Output(out) => out.flush(),
+            Target::Peer(out) => out.flush(),
             Target::File { .. } => Ok(()),
         }
     }
