@@ -13,6 +13,7 @@
 #   make clean        removes what was compiled; distclean: the downloads too, and build/run, where the servers keep their data
 #   make help         prints this
 #   make stand-in     the plugin under InnoDB's name, build/ha_innodb.so; scripts/stand-in start makes a server of it
+#   make stand-in-test   compares that server with one that has InnoDB: variables, status variables, tables
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
 #                     make mtr-all every one that scripts/mtr/suites.py knows; with every change of a secondary index buffered:
 #                     MTR=--server-option=--sluice-change-buffer-test-mode=1
@@ -222,6 +223,10 @@ server: plugin
 .PHONY: stand-in
 stand-in:
 	@$(MAKE) --no-print-directory PLUGIN_NAME=InnoDB plugin
+
+.PHONY: stand-in-test
+stand-in-test: stand-in
+	@scripts/standintest
 
 server-stop:
 	@python3 scripts/server.py stop

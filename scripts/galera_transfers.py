@@ -2,7 +2,7 @@
 """Full state transfers between the nodes of a Galera cluster, and how they end: `wsrep_sst_method=sluice`. Of rsync the pause only.
 
     scripts/galera_transfers.py                         all of it: some minutes
-    scripts/galera_transfers.py --sst sluice --quick    what `make test` runs
+    scripts/galera_transfers.py --sst sluice --quick    a short one
     scripts/galera_transfers.py --binlog                the nodes have binary logs
 
 What it does:
