@@ -5,6 +5,7 @@
    Shown to users with the privilege PROCESS. Compiled only for a plugin with InnoDB's name.
    Called by: the server. */
 #include "engine.h"
+#include "errors.h"
 #include "information_schema.h"
 #include "innodb_columns.h"
 #include "innodb_names.h"
@@ -232,12 +233,12 @@ int fill_fields(THD *thd, TABLE_LIST *tables, COND *) { return fill_by_index(thd
 
 /* ---- files ---- */
 
-void add_file(void *ctx, const slc_file_info *file)
+int add_file(void *ctx, const slc_file_info *file)
 {
   constexpr uint64_t PAGE_BYTES= 16384, BLOCK_BYTES= 4096, FULL_CRC32_FLAG= 21;
   static const char *const names[]= {"innodb_system", "innodb_undo001"};
   if (file->id < 0 || (file->kind != SLC_FILE_TABLE && file->kind > SLC_FILE_UNDO))
-    return;
+    return 0;
   NamedRow &row= *static_cast<NamedRow *>(ctx);
   row.begin();
   row.number("SPACE", file->id).text("NAME", file->owner.len ? short_name(file->owner) : std::string(names[file->kind & 1]));
@@ -245,6 +246,7 @@ void add_file(void *ctx, const slc_file_info *file)
   row.text("FILENAME", std::string(settings.directory) + "/" + string_of(file->name)).number("FS_BLOCK_SIZE", BLOCK_BYTES);
   row.number("FILE_SIZE", file->bytes).number("ALLOCATED_SIZE", file->allocated);
   row.end();
+  return row.failed() || thd_kill_level(current_thd) != THD_IS_NOT_KILLED;
 }
 
 int fill_files(THD *thd, TABLE_LIST *tables, COND *)
@@ -252,7 +254,7 @@ int fill_files(THD *thd, TABLE_LIST *tables, COND *)
   if (!engine || check_global_access(thd, PROCESS_ACL, true))
     return 0;
   NamedRow row(thd, tables->table);
-  return slc_file_info_list(engine, add_file, &row) || row.failed();
+  return told_error(slc_file_info_list(engine, add_file, &row)) || row.failed();
 }
 
 /* ---- metrics ---- */
