@@ -75,6 +75,8 @@ bool is_dropped(const Alter_info *alter, const std::string &constraint)
   return false;
 }
 
+const LEX_CSTRING &given_name(const Foreign_key &key) { return key.constraint_name.str ? key.constraint_name : key.name; }
+
 /* ---- what is refused ---- */
 
 int refuse(THD *thd, const std::string &constraint, const std::string &why)
@@ -145,7 +147,7 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
     if (each->type != Key::FOREIGN_KEY || each->old)
       continue;
     const Foreign_key &key= static_cast<const Foreign_key &>(*each);
-    const LEX_CSTRING &given= key.constraint_name.str ? key.constraint_name : key.name;
+    const LEX_CSTRING &given= given_name(key);
     const std::string constraint= given.str ? given.str : named + GENERATED + std::to_string(++number);
     if (system_charset_info->numchars(constraint.data(), constraint.data() + constraint.size()) > NAME_CHAR_LEN)
     {
@@ -218,7 +220,7 @@ static int check_statements(THD *thd, const TABLE *form, const HA_CREATE_INFO *i
     if (each->type == Key::FOREIGN_KEY && !each->old)
     {
       const Foreign_key &key= static_cast<const Foreign_key &>(*each);
-      const LEX_CSTRING &given= key.constraint_name.str ? key.constraint_name : key.name;
+      const LEX_CSTRING &given= given_name(key);
       if (const int error= check_statement(thd, form, info, given.str ? given.str : "without a name", key))
         return error;
     }
@@ -290,6 +292,13 @@ const slc_foreign_def *ForeignDefinition::defs()
   return m_defs.data();
 }
 
+const ForeignKey *ForeignDefinition::named(const std::string &name) const
+{
+  const auto is_it= [&](const ForeignKey &key) { return key.name == name; };
+  const auto found= std::find_if(m_keys.begin(), m_keys.end(), is_it);
+  return found == m_keys.end() ? nullptr : &*found;
+}
+
 /* ---- ALTER in place ---- */
 
 ForeignAlter::ForeignAlter()= default;
@@ -330,6 +339,41 @@ void ForeignAlter::put_into(slc_index_change *change, const TABLE *altered, cons
     m_renamed_names.push_back(name.c_str());
   change->renamed_columns= m_renamed_names.data();
   change->renamed_column_count= static_cast<uint32_t>(m_renamed_names.size() / 2);
+}
+
+/* The statement gives the new foreign key this name. */
+static bool is_given(const Alter_info *alter, const std::string &constraint)
+{
+  List_iterator_fast<Key> all(const_cast<Alter_info *>(alter)->key_list);
+  while (const Key *each= all++)
+  {
+    const LEX_CSTRING *const given= each->type == Key::FOREIGN_KEY && !each->old ? &given_name(static_cast<const Foreign_key &>(*each)) : nullptr;
+    if (given && given->str && same_name(given->str, constraint))
+      return true;
+  }
+  return false;
+}
+
+bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_info *info) const
+{
+  if (error == SLC_FOREIGN_NEEDS_INDEX)
+  {
+    my_error(ER_DROP_INDEX_FK, MYF(0), needed_index(info));
+    return true;
+  }
+  if (error != SLC_FOREIGN_NO_PARENT_INDEX && error != SLC_FOREIGN_NOT_NULL)
+    return false;
+  const slc_bytes name= slc_foreign_name();
+  const ForeignKey *const key= m_foreign.named(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
+  if (!key)
+    return false;
+  const std::string constraint= key->constraint();
+  const bool given= is_given(info->alter_info, constraint);
+  if (error == SLC_FOREIGN_NO_PARENT_INDEX)
+    my_error(ER_FK_NO_INDEX_PARENT, MYF(0), given ? constraint.c_str() : "", TablePath(key->parent).table.c_str());
+  else
+    my_error(ER_FK_INCORRECT_OPTION, MYF(0), table->s->table_name.str, given ? key->name.c_str() : nullptr);
+  return true;
 }
 
 const char *ForeignAlter::needed_index(const Alter_inplace_info *info)

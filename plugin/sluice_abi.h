@@ -50,7 +50,10 @@ enum {
   SLC_FOREIGN_NAME_TAKEN = 26,
   SLC_ROW_NOT_MADE = 27,  /* a callback of slc_row_maker failed, and has said why */
   SLC_ONLINE_ALTER_FULL = 28, /* rows change faster than an online ALTER TABLE can follow */
-  SLC_FOREIGN_UNFIT = 29  /* as FOREIGN_DEFINITION: of children of this table */
+  SLC_FOREIGN_UNFIT = 29, /* as FOREIGN_DEFINITION: of children of this table */
+  /* as FOREIGN_DEFINITION, of the foreign key that slc_foreign_name() names: */
+  SLC_FOREIGN_NO_PARENT_INDEX = 30, /* the parent has no index that fits */
+  SLC_FOREIGN_NOT_NULL = 31 /* SET NULL of a column that is NOT NULL */
 };
 
 typedef struct slc_engine slc_engine;

@@ -63,6 +63,38 @@ impl<'a> ChangedRow<'a> {
         }
     }
 
+    /// `body` with the new entries in the order in which their indexes were made. As in InnoDB, that
+    /// order says which error of several is told.
+    pub fn by_age<R>(&self, layout: &Layout, body: impl FnOnce(&ChangedRow<'_>) -> R) -> R {
+        if layout.is_by_age() {
+            return body(self);
+        }
+        let age = |ordinal: u32| layout.secondary.get(ordinal as usize).map(|s| s.index.id);
+        let sorted = |entries: &'a [Entry<'a>]| {
+            let mut entries = entries.to_vec();
+            entries.sort_by_key(|entry| age(entry.index));
+            entries
+        };
+        match *self {
+            ChangedRow::Deleted { .. } => body(self),
+            ChangedRow::Inserted(new) => {
+                let entries = sorted(new.entries);
+                body(&ChangedRow::Inserted(&NewRow::new(new.pk, new.row, &entries)))
+            }
+            ChangedRow::Moved { pk, entries, new } => {
+                let new_entries = sorted(new.entries);
+                let new = &NewRow::new(new.pk, new.row, &new_entries);
+                body(&ChangedRow::Moved { pk, entries, new })
+            }
+            ChangedRow::Updated(update) => {
+                let mut changes = update.changes.to_vec();
+                changes.sort_by_key(|change| age(change.index));
+                let changes = &changes[..];
+                body(&ChangedRow::Updated(&RowUpdate { changes, ..*update }))
+            }
+        }
+    }
+
     /// The new key of the child's index, if it needs a parent that the old one did not need.
     pub fn new_reference(&self, layout: &Layout, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
         let Some(Keys {

@@ -76,7 +76,7 @@ impl RowWriter {
             };
             let found = match (&key.parent, &parent_key) {
                 (Some(end), Some(parent_key)) => {
-                    let own = match key.is_to_itself() && is_met_first(layout, key) {
+                    let own = match key.is_to_itself() && is_met_first(key) {
                         true => changed.new_key(layout, end.index)?,
                         false => None,
                     };
@@ -136,11 +136,10 @@ impl RowWriter {
 }
 
 /// Of a foreign key to the same table: a row's entry in the parent's index is due before its entry
-/// in the child's.
-pub(in crate::table) fn is_met_first(layout: &Layout, key: &ForeignKey) -> bool {
-    let of = |index| layout.ordinal_of(index);
-    let parent = key.parent.as_ref().and_then(|end| of(end.index));
-    parent.is_some() && parent < of(key.child.index)
+/// in the child's. Entries are due in the order in which their indexes were made.
+pub(in crate::table) fn is_met_first(key: &ForeignKey) -> bool {
+    let parent = key.parent.as_ref();
+    parent.is_some_and(|end| end.index < key.child.index)
 }
 
 fn has_index(layout: &Layout, index: IndexId) -> bool {
