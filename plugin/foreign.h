@@ -53,6 +53,10 @@ std::string latest_foreign_error();
 
 bool checks_foreign_keys(const THD *thd);
 
+/* As InnoDB does before an ALTER in place: a column that a foreign key sets to NULL, or may get NULL
+   from its parent, must not become NOT NULL. True: the user knows. */
+bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info);
+
 /* slc_foreign_def with the memory that they point into. */
 class ForeignDefinition
 {
@@ -77,6 +81,7 @@ private:
   int replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
   int check_names(THD *thd, size_t old_count) const;
   std::vector<ForeignKey> m_keys;
+  bool m_in_place= false;
   std::string m_replaces;
   std::vector<slc_foreign_def> m_defs;
   std::vector<std::vector<const char *>> m_columns;

@@ -85,10 +85,13 @@ int refuse(THD *thd, const std::string &constraint, const std::string &why)
   return HA_ERR_CANNOT_ADD_FOREIGN;
 }
 
-uint8_t action_of(enum_fk_option option)
+/* An ALTER in place takes RESTRICT for NO ACTION, which means the same: as in InnoDB, whose SHOW
+   CREATE TABLE shows it. */
+uint8_t action_of(enum_fk_option option, bool in_place)
 {
   switch (option)
   {
+  case FK_OPTION_RESTRICT: return in_place ? SLC_FOREIGN_NO_ACTION : SLC_FOREIGN_RESTRICT;
   case FK_OPTION_CASCADE: return SLC_FOREIGN_CASCADE;
   case FK_OPTION_SET_NULL: return SLC_FOREIGN_SET_NULL;
   case FK_OPTION_NO_ACTION: return SLC_FOREIGN_NO_ACTION;
@@ -164,8 +167,8 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
       made.columns.push_back(as_written(form, column->field_name));
     while (const Key_part_spec *column= referenced++)
       made.parent_columns.push_back(made.parent == name ? as_written(form, column->field_name) : column->field_name.str);
-    made.on_delete= action_of(key.delete_opt);
-    made.on_update= action_of(key.update_opt);
+    made.on_delete= action_of(key.delete_opt, m_in_place);
+    made.on_update= action_of(key.update_opt, m_in_place);
     m_keys.push_back(made);
     const bool is_other= made.parent != name && made.parent != m_replaces;
     if (!is_other || !checks_foreign_keys(thd) || slc_table_exists(engine, made.parent.c_str()))
@@ -254,6 +257,7 @@ int ForeignDefinition::of_create(THD *thd, const char *name, const TABLE *form, 
 int ForeignDefinition::of_alter(THD *thd, const char *name, const TABLE *altered, const HA_CREATE_INFO *info, const Alter_info *alter,
                                 const std::vector<std::string> &renamed)
 {
+  m_in_place= true;
   m_keys= foreign_keys(SLC_FOREIGN_OF_CHILD, name);
   const auto rename= [&](std::vector<std::string> &columns) {
     for (std::string &column : columns)
@@ -339,6 +343,39 @@ void ForeignAlter::put_into(slc_index_change *change, const TABLE *altered, cons
     m_renamed_names.push_back(name.c_str());
   change->renamed_columns= m_renamed_names.data();
   change->renamed_column_count= static_cast<uint32_t>(m_renamed_names.size() / 2);
+}
+
+/* Why a column of the table's own foreign keys must not become NOT NULL: the foreign key. */
+static std::unique_ptr<ForeignKey> needs_null(const std::vector<ForeignKey> &keys, const Alter_info *alter, const char *column, bool strict)
+{
+  for (const ForeignKey &key : keys)
+    for (size_t i= 0; i < key.columns.size(); i++)
+    {
+      if (!same_name(key.columns[i], column) || is_dropped(alter, key.constraint()))
+        continue;
+      const bool sets_null= key.on_delete == SLC_FOREIGN_SET_NULL || key.on_update == SLC_FOREIGN_SET_NULL;
+      if (sets_null || (strict && key.on_update == SLC_FOREIGN_CASCADE && key.parent_nullable[i]))
+        return std::unique_ptr<ForeignKey>(new ForeignKey(key));
+    }
+  return nullptr;
+}
+
+bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info)
+{
+  const std::vector<ForeignKey> keys= foreign_keys_by_name(SLC_FOREIGN_OF_CHILD, table);
+  List_iterator<Create_field> columns(info->alter_info->create_list);
+  while (const Create_field *column= columns++)
+  {
+    if (!column->field || (column->field->flags & NOT_NULL_FLAG) || !(column->flags & NOT_NULL_FLAG))
+      continue;
+    const char *const name= column->field->field_name.str;
+    if (const std::unique_ptr<ForeignKey> key= needs_null(keys, info->alter_info, name, thd->is_strict_mode()))
+    {
+      my_error(ER_FK_COLUMN_NOT_NULL, MYF(0), name, key->constraint().c_str());
+      return true;
+    }
+  }
+  return false;
 }
 
 /* The statement gives the new foreign key this name. */

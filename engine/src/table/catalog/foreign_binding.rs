@@ -307,6 +307,25 @@ pub fn constraint_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, constraint)| constraint)
 }
 
+fn lost(old: &Layout, new: &Layout, before: &[String], after: &[String]) -> bool {
+    index_for(old, before).is_some() && index_for(new, after).is_none()
+}
+
+/// As `needs_lost_index`, of foreign keys whose child is the table. Unlike a parent's index, a
+/// child's never goes: without it rows could not be checked.
+pub(in crate::table) fn needs_lost_child_index(
+    name: &str,
+    old: &Layout,
+    new: &Layout,
+) -> Option<(String, Arc<ForeignKeySpec>)> {
+    let loses = |spec: &&Arc<ForeignKeySpec>| {
+        let before = old.foreign.iter().find(|before| before.name == spec.name);
+        before.is_some_and(|before| lost(old, new, &before.columns, &spec.columns))
+    };
+    let spec = new.foreign.iter().find(loses)?;
+    Some((name.to_string(), spec.clone()))
+}
+
 /// The foreign key, if any, that an index of `old` serves and no index of `new` does: the name of
 /// its child, and itself. `name`: of the table. `renamed`: its columns, (old, new).
 pub(in crate::table) fn needs_lost_index(
@@ -316,8 +335,7 @@ pub(in crate::table) fn needs_lost_index(
     new: &Layout,
     renamed: &[(&str, &str)],
 ) -> Option<(String, Arc<ForeignKeySpec>)> {
-    let lost =
-        |before: &[String], after: &[String]| index_for(old, before).is_some() && index_for(new, after).is_none();
+    let lost = |before: &[String], after: &[String]| lost(old, new, before, after);
     for spec in &new.foreign {
         let Some(before) = old.foreign.iter().find(|before| before.name == spec.name) else {
             continue;

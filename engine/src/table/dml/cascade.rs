@@ -166,8 +166,6 @@ impl RowWriter {
             .referenced
             .iter()
             .filter(|key| key.parent.as_ref().is_some_and(is_earlier))
-            // Of one index, the row's own entry is not marked yet.
-            .filter(|key| key.parent.as_ref().is_some_and(|end| end.index != key.child.index))
         {
             if let Err(earlier) = self.follow_key(trx, (table, changed), key, level) {
                 return earlier;
@@ -234,6 +232,10 @@ impl RowWriter {
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
+        // Of one index, as in InnoDB: the row's own entry goes first, also if its key stays.
+        if end.index == key.child.index {
+            children.ignore(old);
+        }
         match action.changes_children() {
             false => self.refuse(trx, key, &mut children),
             true => self.cascade(trx, (table, changed), key, action, &mut children, level),

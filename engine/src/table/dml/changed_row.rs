@@ -95,18 +95,21 @@ impl<'a> ChangedRow<'a> {
         }
     }
 
-    /// The new key of the child's index, if it needs a parent that the old one did not need.
+    /// The new key of the child's index, if there is a new entry: it needs its parent. As in InnoDB,
+    /// an entry of which only other columns change is a new one, too.
     pub fn new_reference(&self, layout: &Layout, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
-        let Some(Keys {
-            old, new: Some(new), ..
-        }) = self.keys(layout, key.child.index)?
-        else {
+        let Some(keys) = self.keys(layout, key.child.index)? else {
             return Ok(None);
         };
-        // A row at another clustered key is a new one.
-        let stays = |old| foreign_prefix(&key.child.shape, old) == foreign_prefix(&key.child.shape, new);
-        let same = matches!(self, ChangedRow::Updated(_)) && old.is_some_and(stays);
-        Ok((!same).then_some(new))
+        let stays = matches!(self, ChangedRow::Updated(_)) && !keys.rewritten;
+        Ok(keys.new.filter(|_| !stays))
+    }
+    /// The row's entry in an index that goes, or is made anew.
+    pub fn entry_that_goes(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
+        match self {
+            ChangedRow::Updated(_) if index == layout.clustered.id => Ok(None),
+            _ => self.old_key(layout, index),
+        }
     }
     /// The key of an index after the change, if the change says it.
     pub fn new_key(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {

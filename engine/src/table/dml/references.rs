@@ -7,6 +7,7 @@
 //! comes first.
 //!
 //! A row that is its own parent needs no other row, if its entry in the parent's index comes first.
+//! An entry of it that has gone by then is no parent.
 //!
 //! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
 //!
@@ -34,6 +35,8 @@ struct Missing {
     key: Arc<ForeignKey>,
     /// None: the foreign key is unbound.
     parent_key: Option<Vec<u8>>,
+    /// The row's own entry that is no parent.
+    gone: Option<Vec<u8>>,
 }
 
 impl References {
@@ -74,6 +77,7 @@ impl RowWriter {
             let Some(parent_key) = parent_key(key, child_key)? else {
                 continue;
             };
+            let mut gone = None;
             let found = match (&key.parent, &parent_key) {
                 (Some(end), Some(parent_key)) => {
                     let own = match key.is_to_itself() && is_met_first(key) {
@@ -83,7 +87,10 @@ impl RowWriter {
                     if own.is_some_and(|own| own.starts_with(parent_key)) {
                         continue;
                     }
-                    self.parents.lock_parent(trx, end, parent_key)?
+                    if key.is_to_itself() && end.index <= key.child.index {
+                        gone = changed.entry_that_goes(layout, end.index)?;
+                    }
+                    self.parents.lock_parent(trx, end, parent_key, gone)?
                 }
                 _ => Parent::Missing,
             };
@@ -92,6 +99,7 @@ impl RowWriter {
                 Parent::Missing => references.missing.push(Missing {
                     key: key.clone(),
                     parent_key,
+                    gone: gone.map(<[u8]>::to_vec),
                 }),
                 Parent::Unbound => return Ok(None),
             }
@@ -120,9 +128,9 @@ impl RowWriter {
         // As in InnoDB, the error is that of the first one by name.
         references.missing.sort_by(|a, b| a.key.spec.name.cmp(&b.key.spec.name));
         while let Some(at) = references.missing.iter().position(|m| m.key.child.index == index) {
-            let Missing { key, parent_key } = references.missing.remove(at);
+            let Missing { key, parent_key, gone } = references.missing.remove(at);
             let found = match (&key.parent, parent_key) {
-                (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key)?,
+                (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key, gone.as_deref())?,
                 _ => Parent::Missing,
             };
             match found {
