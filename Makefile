@@ -22,6 +22,7 @@
 #   make tpch         TPC-H's 22 queries side by side: results, plans, times (BENCH='--queries 2,11 --explain', scripts/bench/tpch.py --help)
 #   make dump         mariadb-dump of a Sluice database into InnoDB and back
 #   make apps         the schemas of Debian's packaged applications, loaded into Sluice and into InnoDB, and compared
+#   make orms         tests of Django and SQLAlchemy on Sluice and on InnoDB, compared (ORMS='--only django --tests delete,fixtures')
 #   make fuzz         random statements on Sluice and on InnoDB, compared (MINUTES, SEED); then readers and writers at once
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
 #   make kill         ROUNDS of kill -9 under 8 writing clients, as many while definitions change, and as many with tables of InnoDB in
@@ -261,7 +262,7 @@ lab-client: | tools
 ROUNDS ?= 20
 MINUTES ?= 60
 
-.PHONY: demo bench loads memory tables tpch dump apps mtr mtr-all kill faults soak fuzz lab
+.PHONY: demo bench loads memory tables tpch dump apps orms mtr mtr-all kill faults soak fuzz lab
 demo: plugin lab-client
 	@scripts/demo/demo.py
 
@@ -298,6 +299,10 @@ dump: plugin
 APPS ?=
 apps: plugin
 	@scripts/apps/apps.py $(APPS)
+
+ORMS ?=
+orms: plugin
+	@scripts/apps/orm_suites.py $(ORMS)
 
 mtr: plugin
 	@scripts/mtr/compare.py $(MTR)

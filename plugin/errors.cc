@@ -47,6 +47,8 @@ const Translation translations[]= {
   {SLC_FOREIGN_DEPTH, HA_ERR_FK_DEPTH_EXCEEDED, false},
   {SLC_FOREIGN_DEFINITION, HA_ERR_CANNOT_ADD_FOREIGN, false},
   {SLC_FOREIGN_UNFIT, HA_ERR_CANNOT_ADD_FOREIGN, false},
+  {SLC_FOREIGN_NO_PARENT_INDEX, HA_ERR_CANNOT_ADD_FOREIGN, false},
+  {SLC_FOREIGN_NOT_NULL, HA_ERR_CANNOT_ADD_FOREIGN, false},
   {SLC_FOREIGN_NAME_TAKEN, HA_ERR_FOUND_DUPP_KEY, false},
   {SLC_ROW_NOT_MADE, SLUICE_ERR_TOLD, false},
 };
@@ -77,6 +79,8 @@ void note_foreign_error(slc_err error, THD *thd)
     break;
   case SLC_FOREIGN_DEFINITION:
   case SLC_FOREIGN_UNFIT:
+  case SLC_FOREIGN_NO_PARENT_INDEX:
+  case SLC_FOREIGN_NOT_NULL:
     if (thd)
       warn_of_foreign_key(thd, HA_ERR_CANNOT_ADD_FOREIGN, last_text);
     break;

@@ -53,6 +53,10 @@ std::string latest_foreign_error();
 
 bool checks_foreign_keys(const THD *thd);
 
+/* As InnoDB does before an ALTER in place: a column that a foreign key sets to NULL, or may get NULL
+   from its parent, must not become NOT NULL. True: the user knows. */
+bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info);
+
 /* slc_foreign_def with the memory that they point into. */
 class ForeignDefinition
 {
@@ -68,6 +72,7 @@ public:
 
   const slc_foreign_def *defs();
   uint32_t count() const { return static_cast<uint32_t>(m_keys.size()); }
+  const ForeignKey *named(const std::string &name) const;
   /* The table whose place the created one takes; NULL: none. */
   const char *replaces() const { return m_replaces.empty() ? nullptr : m_replaces.c_str(); }
 
@@ -76,6 +81,7 @@ private:
   int replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
   int check_names(THD *thd, size_t old_count) const;
   std::vector<ForeignKey> m_keys;
+  bool m_in_place= false;
   std::string m_replaces;
   std::vector<slc_foreign_def> m_defs;
   std::vector<std::vector<const char *>> m_columns;
@@ -95,10 +101,12 @@ public:
   int prepare(THD *thd, const char *table, const TABLE *altered, const Alter_inplace_info *info);
   /* codec: of the new definition. */
   void put_into(slc_index_change *change, const TABLE *altered, const Codec &codec);
-  /* After SLC_FOREIGN_NEEDS_INDEX: which of the indexes that go. */
-  static const char *needed_index(const Alter_inplace_info *info);
+  /* An error of slc_alter_indexes() for which InnoDB has a message of its own: as InnoDB tells it.
+     False: it has none. */
+  bool tell(slc_err error, const TABLE *table, const Alter_inplace_info *info) const;
 
 private:
+  static const char *needed_index(const Alter_inplace_info *info);
   ForeignDefinition m_foreign;
   bool m_sets_foreign= false, m_is_unchecked= false;
   std::vector<std::string> m_renamed;   // pairs

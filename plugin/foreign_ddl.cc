@@ -75,6 +75,8 @@ bool is_dropped(const Alter_info *alter, const std::string &constraint)
   return false;
 }
 
+const LEX_CSTRING &given_name(const Foreign_key &key) { return key.constraint_name.str ? key.constraint_name : key.name; }
+
 /* ---- what is refused ---- */
 
 int refuse(THD *thd, const std::string &constraint, const std::string &why)
@@ -83,10 +85,13 @@ int refuse(THD *thd, const std::string &constraint, const std::string &why)
   return HA_ERR_CANNOT_ADD_FOREIGN;
 }
 
-uint8_t action_of(enum_fk_option option)
+/* An ALTER in place takes RESTRICT for NO ACTION, which means the same: as in InnoDB, whose SHOW
+   CREATE TABLE shows it. */
+uint8_t action_of(enum_fk_option option, bool in_place)
 {
   switch (option)
   {
+  case FK_OPTION_RESTRICT: return in_place ? SLC_FOREIGN_NO_ACTION : SLC_FOREIGN_RESTRICT;
   case FK_OPTION_CASCADE: return SLC_FOREIGN_CASCADE;
   case FK_OPTION_SET_NULL: return SLC_FOREIGN_SET_NULL;
   case FK_OPTION_NO_ACTION: return SLC_FOREIGN_NO_ACTION;
@@ -145,7 +150,7 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
     if (each->type != Key::FOREIGN_KEY || each->old)
       continue;
     const Foreign_key &key= static_cast<const Foreign_key &>(*each);
-    const LEX_CSTRING &given= key.constraint_name.str ? key.constraint_name : key.name;
+    const LEX_CSTRING &given= given_name(key);
     const std::string constraint= given.str ? given.str : named + GENERATED + std::to_string(++number);
     if (system_charset_info->numchars(constraint.data(), constraint.data() + constraint.size()) > NAME_CHAR_LEN)
     {
@@ -162,8 +167,8 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
       made.columns.push_back(as_written(form, column->field_name));
     while (const Key_part_spec *column= referenced++)
       made.parent_columns.push_back(made.parent == name ? as_written(form, column->field_name) : column->field_name.str);
-    made.on_delete= action_of(key.delete_opt);
-    made.on_update= action_of(key.update_opt);
+    made.on_delete= action_of(key.delete_opt, m_in_place);
+    made.on_update= action_of(key.update_opt, m_in_place);
     m_keys.push_back(made);
     const bool is_other= made.parent != name && made.parent != m_replaces;
     if (!is_other || !checks_foreign_keys(thd) || slc_table_exists(engine, made.parent.c_str()))
@@ -218,7 +223,7 @@ static int check_statements(THD *thd, const TABLE *form, const HA_CREATE_INFO *i
     if (each->type == Key::FOREIGN_KEY && !each->old)
     {
       const Foreign_key &key= static_cast<const Foreign_key &>(*each);
-      const LEX_CSTRING &given= key.constraint_name.str ? key.constraint_name : key.name;
+      const LEX_CSTRING &given= given_name(key);
       if (const int error= check_statement(thd, form, info, given.str ? given.str : "without a name", key))
         return error;
     }
@@ -252,6 +257,7 @@ int ForeignDefinition::of_create(THD *thd, const char *name, const TABLE *form, 
 int ForeignDefinition::of_alter(THD *thd, const char *name, const TABLE *altered, const HA_CREATE_INFO *info, const Alter_info *alter,
                                 const std::vector<std::string> &renamed)
 {
+  m_in_place= true;
   m_keys= foreign_keys(SLC_FOREIGN_OF_CHILD, name);
   const auto rename= [&](std::vector<std::string> &columns) {
     for (std::string &column : columns)
@@ -288,6 +294,13 @@ const slc_foreign_def *ForeignDefinition::defs()
     m_defs.push_back({key.name.c_str(), key.parent.c_str(), static_cast<uint32_t>(key.columns.size()), pointers(key.columns),
                       pointers(key.parent_columns), key.on_delete, key.on_update});
   return m_defs.data();
+}
+
+const ForeignKey *ForeignDefinition::named(const std::string &name) const
+{
+  const auto is_it= [&](const ForeignKey &key) { return key.name == name; };
+  const auto found= std::find_if(m_keys.begin(), m_keys.end(), is_it);
+  return found == m_keys.end() ? nullptr : &*found;
 }
 
 /* ---- ALTER in place ---- */
@@ -330,6 +343,74 @@ void ForeignAlter::put_into(slc_index_change *change, const TABLE *altered, cons
     m_renamed_names.push_back(name.c_str());
   change->renamed_columns= m_renamed_names.data();
   change->renamed_column_count= static_cast<uint32_t>(m_renamed_names.size() / 2);
+}
+
+/* Why a column of the table's own foreign keys must not become NOT NULL: the foreign key. */
+static std::unique_ptr<ForeignKey> needs_null(const std::vector<ForeignKey> &keys, const Alter_info *alter, const char *column, bool strict)
+{
+  for (const ForeignKey &key : keys)
+    for (size_t i= 0; i < key.columns.size(); i++)
+    {
+      if (!same_name(key.columns[i], column) || is_dropped(alter, key.constraint()))
+        continue;
+      const bool sets_null= key.on_delete == SLC_FOREIGN_SET_NULL || key.on_update == SLC_FOREIGN_SET_NULL;
+      if (sets_null || (strict && key.on_update == SLC_FOREIGN_CASCADE && key.parent_nullable[i]))
+        return std::unique_ptr<ForeignKey>(new ForeignKey(key));
+    }
+  return nullptr;
+}
+
+bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info)
+{
+  const std::vector<ForeignKey> keys= foreign_keys_by_name(SLC_FOREIGN_OF_CHILD, table);
+  List_iterator<Create_field> columns(info->alter_info->create_list);
+  while (const Create_field *column= columns++)
+  {
+    if (!column->field || (column->field->flags & NOT_NULL_FLAG) || !(column->flags & NOT_NULL_FLAG))
+      continue;
+    const char *const name= column->field->field_name.str;
+    if (const std::unique_ptr<ForeignKey> key= needs_null(keys, info->alter_info, name, thd->is_strict_mode()))
+    {
+      my_error(ER_FK_COLUMN_NOT_NULL, MYF(0), name, key->constraint().c_str());
+      return true;
+    }
+  }
+  return false;
+}
+
+/* The statement gives the new foreign key this name. */
+static bool is_given(const Alter_info *alter, const std::string &constraint)
+{
+  List_iterator_fast<Key> all(const_cast<Alter_info *>(alter)->key_list);
+  while (const Key *each= all++)
+  {
+    const LEX_CSTRING *const given= each->type == Key::FOREIGN_KEY && !each->old ? &given_name(static_cast<const Foreign_key &>(*each)) : nullptr;
+    if (given && given->str && same_name(given->str, constraint))
+      return true;
+  }
+  return false;
+}
+
+bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_info *info) const
+{
+  if (error == SLC_FOREIGN_NEEDS_INDEX)
+  {
+    my_error(ER_DROP_INDEX_FK, MYF(0), needed_index(info));
+    return true;
+  }
+  if (error != SLC_FOREIGN_NO_PARENT_INDEX && error != SLC_FOREIGN_NOT_NULL)
+    return false;
+  const slc_bytes name= slc_foreign_name();
+  const ForeignKey *const key= m_foreign.named(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
+  if (!key)
+    return false;
+  const std::string constraint= key->constraint();
+  const bool given= is_given(info->alter_info, constraint);
+  if (error == SLC_FOREIGN_NO_PARENT_INDEX)
+    my_error(ER_FK_NO_INDEX_PARENT, MYF(0), given ? constraint.c_str() : "", TablePath(key->parent).table.c_str());
+  else
+    my_error(ER_FK_INCORRECT_OPTION, MYF(0), table->s->table_name.str, given ? key->name.c_str() : nullptr);
+  return true;
 }
 
 const char *ForeignAlter::needed_index(const Alter_inplace_info *info)

@@ -409,13 +409,11 @@ bool ha_sluice::publish_indexes(TABLE *altered, Alter_inplace_info *info)
     changes.emplace_back(each, each->handler->m_share->table(), altered, info);
     list.push_back(changes.back().change);
   }
+  slc_err refused= SLC_OK;
   if (!error)
-    error= fail(slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size())));
-  if (error == HA_ERR_DROP_INDEX_FK)
-  {
-    my_error(ER_DROP_INDEX_FK, MYF(0), ForeignAlter::needed_index(info));
+    error= fail(refused= slc_alter_indexes(engine, list.data(), static_cast<uint32_t>(list.size())));
+  if (contexts.front()->foreign.tell(refused, contexts.front()->old, info))
     return true;
-  }
   if (error)
   {
     print_error(error, MYF(0));

@@ -2,8 +2,10 @@
 """Dumps a Sluice database with mariadb-dump, restores it into InnoDB, dumps that and restores it into Sluice: all three are equal.
 
 The database (dump_tables.py) has every column type at its limits, many collations, long values, generated columns, partitions,
-and tables with and without keys. Equal means: the same CHECKSUM TABLE, the same rows in every column, the same SHOW CREATE TABLE
-but for the engine. `--engine InnoDB --other Aria` tries the program itself. Exit code 1 when a table cannot be made or differs.
+tables with and without keys, and foreign keys: a circle, a table that refers to itself. Equal means: the same CHECKSUM TABLE, the
+same rows in every column, the same SHOW CREATE TABLE but for the engine. Then statements that foreign keys refuse or carry out are
+run in all three databases: with the same outcome and the same rows. `--other Aria` tries the program itself: it has no foreign keys.
+Exit code 1 when a table cannot be made or differs.
 """
 import argparse
 import pathlib
@@ -17,7 +19,7 @@ sys.path[:0] = [str(pathlib.Path(__file__).resolve().parent)]
 import connection  # noqa: E402
 import display  # noqa: E402
 import engines  # noqa: E402
-from dump_tables import ROWS, TABLES, WITHOUT_CHECKSUM  # noqa: E402
+from dump_tables import CHANGES, FAMILIES, ROWS, TABLES, WITHOUT_CHECKSUM  # noqa: E402
 from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
 
 FIRST, SECOND, THIRD = "dump_first", "dump_second", "dump_third"
@@ -28,7 +30,7 @@ def fill(link, engine):
     chance = random.Random(1)
     refused = {}
     cursor = link.cursor()
-    cursor.execute("SET sql_mode = 'NO_ENGINE_SUBSTITUTION', time_zone = '+00:00'")
+    cursor.execute("SET sql_mode = 'NO_ENGINE_SUBSTITUTION', time_zone = '+00:00', foreign_key_checks = 0")
     for name, (definition, values) in TABLES.items():
         try:
             cursor.execute(f"CREATE TABLE {name} " + definition.replace("{}", engine))
@@ -93,6 +95,44 @@ def compare(link, names):
     return report, wrong
 
 
+def change_all(link, names):
+    """Runs CHANGES in all three databases: rows of the report, and how many differ."""
+    cursor = link.cursor()
+    cursor.execute("SET foreign_key_checks = 1, sql_mode = 'STRICT_ALL_TABLES'")
+    report, wrong = [], 0
+    for statement in CHANGES:
+        outcomes = []
+        for database in (FIRST, SECOND, THIRD):
+            cursor.execute(f"USE {database}")
+            try:
+                outcomes.append(f"{cursor.execute(statement)} rows")
+            except connection.pymysql.err.MySQLError as error:
+                if connection.is_lost(error):
+                    raise
+                outcomes.append(f"error {error.args[0]}")
+            link.commit()
+        cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", FIRST)
+        left = {row[0] for row in cursor.fetchall()}
+        rows = [name for name in names if name in left and any(
+            picture(cursor, database, name)[3] != picture(cursor, FIRST, name)[3] for database in (SECOND, THIRD))]
+        different = [f"different: {', '.join(outcomes)}"] if len(set(outcomes)) > 1 else []
+        different += [f"other rows in {', '.join(rows)}"] if rows else []
+        wrong += bool(different)
+        report.append([statement, "; ".join(different) or outcomes[0]])
+    return report, wrong
+
+
+def orphans(link, names):
+    """What CHECK TABLE tells of rows without a parent."""
+    cursor = link.cursor()
+    told = []
+    for database in (FIRST, THIRD):
+        for name in names:
+            cursor.execute(f"CHECK TABLE {database}.{name} EXTENDED")
+            told += [f"{database}.{name}: {row[3]}" for row in cursor.fetchall() if row[3].startswith("foreign key")]
+    return told
+
+
 def main():
     parser = argparse.ArgumentParser(description="mariadb-dump from one engine into another and back.")
     parser.add_argument("--engine", default="Sluice", choices=engines.NAMES)
@@ -111,15 +151,22 @@ def main():
                 refused = fill(link, arguments.engine)
                 copy(server, FIRST, SECOND, arguments.engine, arguments.other)
                 copy(server, SECOND, THIRD, arguments.other, arguments.engine)
-                report, wrong = compare(link, [name for name in TABLES if name not in refused])
+                names = [name for name in TABLES if name not in refused]
+                report, wrong = compare(link, names)
+                without_parent = orphans(link, names)
+                changes, wrong_changes = change_all(link, [name for name in names if name in FAMILIES])
         finally:
             server.stop()
     except (ServerError, SqlError, connection.pymysql.err.Error) as error:
         sys.exit(f"error: {error} (server's log: {server.log})")
     display.table(["table", "rows", f"{arguments.engine} -> {arguments.other} -> {arguments.engine}"],
                   report + [[name, "-", f"cannot be made: {error}"] for name, error in refused.items()])
-    display.say(f"\n{len(report) - wrong} tables equal, {wrong} different, {len(refused)} could not be made")
-    sys.exit(1 if wrong or refused else 0)
+    display.table(["statement", "in all three"], changes, "Foreign keys, after the comparison")
+    for told in without_parent:
+        display.say(f"CHECK TABLE: {told}")
+    display.say(f"\n{len(report) - wrong} tables equal, {wrong} different, {len(refused)} could not be made; "
+                f"{len(changes) - wrong_changes} changes equal, {wrong_changes} different")
+    sys.exit(1 if wrong or refused or wrong_changes or without_parent else 0)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,9 @@
-"""The tables of dump_roundtrip.py: every column type at its limits, many collations, long values, generated columns, partitions.
+"""The tables of dump_roundtrip.py: every column type at its limits, many collations, long values, generated columns, partitions,
+foreign keys.
 
 TABLES holds, by name, a definition with {} in the place of the engine's name, and a function (chance, row's number) that gives
-the row's values: a list for all columns, or a dict for some.
+the row's values: a list for all columns, or a dict for some. Foreign keys are not checked while the tables are made and filled.
+CHANGES are statements that foreign keys refuse or carry out.
 """
 ROWS = 300
 COLLATIONS = ("latin1_swedish_ci", "latin1_nopad_bin", "utf8mb3_general_ci", "utf8mb4_general_ci", "utf8mb4_unicode_ci",
@@ -12,9 +14,9 @@ INTEGERS = {"TINYINT": 8, "SMALLINT": 16, "MEDIUMINT": 24, "INT": 32, "BIGINT": 
 LENGTHS = (0, 1, 255, 256, 700, 8000, 16000, 70000, 1100000)
 
 TABLES = {}
-# CHECKSUM TABLE covers the NULL bits of virtual columns (a long UNIQUE key has a hidden one) but does not ask the engine for them:
+# CHECKSUM TABLE covers the NULL bits of generated columns (a long UNIQUE key has a hidden one) but does not ask the engine for them:
 # InnoDB's own differ after a dump and restore. Their rows are compared all the same.
-WITHOUT_CHECKSUM = ("computed", "long_unique")
+WITHOUT_CHECKSUM = ("computed", "long_unique", "article")
 
 
 def table(name, definition):
@@ -156,3 +158,92 @@ for kind, clause in PARTITIONS.items():
     @table(kind, f"(id INT PRIMARY KEY, a VARCHAR(50), KEY (a)) ENGINE={{}} PARTITION BY {clause}")
     def partitioned(chance, number):
         return [number, f"row {number}"]
+
+
+# ---- foreign keys: a circle, a table that refers to itself, keys of several columns and of many types, names that need quotes ----
+# No name has a backquote: InnoDB's SHOW CREATE TABLE does not double it.
+
+@table("egg", "(id INT PRIMARY KEY, hen INT NOT NULL, CONSTRAINT egg_of_hen FOREIGN KEY (hen) REFERENCES hen (id) "
+              "ON DELETE CASCADE ON UPDATE CASCADE) ENGINE={}")
+def egg(chance, number):
+    return [number, number]
+
+
+@table("hen", "(id INT PRIMARY KEY, egg INT, name VARCHAR(20), FOREIGN KEY (egg) REFERENCES egg (id) ON DELETE SET NULL) ENGINE={}")
+def hen(chance, number):
+    return [number, None if number < 3 else number // 2, f"hen {number}"]
+
+
+@table("person", "(id BIGINT UNSIGNED NOT NULL AUTO_INCREMENT PRIMARY KEY, mother BIGINT UNSIGNED, friend BIGINT UNSIGNED, KEY friend (friend, id), "
+                 "CONSTRAINT `of mother` FOREIGN KEY (mother) REFERENCES person (id) ON DELETE CASCADE, "
+                 "CONSTRAINT `of friend` FOREIGN KEY (friend) REFERENCES person (id) ON DELETE SET NULL ON UPDATE RESTRICT) ENGINE={}")
+def person(chance, number):
+    return [number, chance.choice([None, number]) if number < 5 else number // 2, chance.choice([None, chance.randint(1, ROWS)])]
+
+
+@table("article", "(id INT PRIMARY KEY, region CHAR(3) COLLATE latin1_swedish_ci NOT NULL, code VARCHAR(20) COLLATE utf8mb4_unicode_ci NOT NULL, "
+                  "price DECIMAL(10,2), day DATE, twin INT AS (id * 2) STORED, UNIQUE KEY by_code (region, code), UNIQUE KEY (twin), "
+                  "KEY by_price (price, day)) ENGINE={}")
+def article(chance, number):
+    return {"id": number, "region": f"r{number % 5}", "code": f"é{number // 2}" if number % 2 else f"x{number}", "price": f"{number % 40}.50",
+            "day": f"2024-01-{number % 28 + 1:02d}"}
+
+
+@table("line", "(id INT NOT NULL, region CHAR(3) COLLATE latin1_swedish_ci, code VARCHAR(20) COLLATE utf8mb4_unicode_ci, price DECIMAL(10,2), "
+               "twin INT, KEY `the key` (code, region), PRIMARY KEY (id DESC), "
+               "CONSTRAINT `Größe, 'in quotes'` FOREIGN KEY (region, code) REFERENCES article (region, code) ON UPDATE CASCADE, "
+               "CONSTRAINT FOREIGN KEY (price) REFERENCES article (price) ON DELETE NO ACTION ON UPDATE SET NULL, "
+               "FOREIGN KEY (twin) REFERENCES article (twin) ON DELETE SET NULL) ENGINE={}")
+def line(chance, number):
+    of = chance.randint(1, ROWS)
+    parent = article(chance, of)
+    return [number, *chance.choice([(None, None), (parent["region"], None), (parent["region"].upper(), parent["code"].upper())]),
+            chance.choice([None, parent["price"]]), chance.choice([None, 2 * of])]
+
+
+KINDS = ("DATE", "TIME(3)", "DATETIME(6)", "TIMESTAMP(2) NULL", "YEAR", "DECIMAL(12,4)", "BIT(9)", "UUID", "INET6", "BINARY(4)", "VARBINARY(30)",
+         "ENUM('a','b','c')", "DOUBLE", "BIGINT UNSIGNED", "CHAR(9) COLLATE utf8mb4_german2_ci")
+
+
+def of_every_kind(number):
+    """The same for every tenth number but for the first value."""
+    n = number % 10
+    return [f"2000-01-0{n or 9}", f"0{n}:00:00.125", f"2001-02-03 04:05:06.00000{n}", f"2001-02-03 04:05:06.{n}0", 2000 + n, f"{n}.2500",
+            n, f"{n:032x}", f"::{n}", bytes([n, 0, 255, n]), b"\0" * n, "abc"[n % 3], n / 4, 2**63 + n, f"ä{n}"]
+
+
+@table("kinds", "(id INT PRIMARY KEY, " + ", ".join(f"k{n} {kind}, KEY (k{n})" for n, kind in enumerate(KINDS)) + ") ENGINE={}")
+def kinds(chance, number):
+    return [number, *of_every_kind(number)]
+
+
+@table("of_kinds", "(id INT PRIMARY KEY, " + ", ".join(
+    f"k{n} {kind}, FOREIGN KEY (k{n}) REFERENCES kinds (k{n}) ON UPDATE CASCADE" for n, kind in enumerate(KINDS)) + ") ENGINE={}")
+def of_kinds(chance, number):
+    return [number, *(chance.choice([None, value]) for value in of_every_kind(number))]
+
+
+# The tables that CHANGES concern.
+FAMILIES = ("egg", "hen", "person", "article", "line", "kinds", "of_kinds")
+# With foreign_key_checks = 1. The last parent of a kind goes, or a parent moves: refused, or the children follow.
+CHANGES = (
+    "INSERT INTO egg VALUES (5000, 5000)",
+    "INSERT INTO hen VALUES (5000, 5000, '')",
+    "INSERT INTO line VALUES (5000, 'r1', 'nowhere', NULL, NULL)",
+    "INSERT INTO of_kinds (id, k7) VALUES (5000, 'ffffffff-0000-0000-0000-000000000000')",
+    "UPDATE hen SET id = 6000 WHERE id = 200",
+    "UPDATE person SET id = 6000 WHERE id = 1",
+    "UPDATE article SET code = 'moved', price = 999 WHERE id IN (7, 9)",
+    "UPDATE kinds SET k0 = '1999-12-31', k5 = 77, k9 = 'mov', k14 = 'Ö' WHERE id % 10 = 3",
+    "DELETE FROM kinds WHERE id % 10 = 4",
+    "DELETE FROM article WHERE id = 30",
+    "DELETE line FROM line JOIN article USING (region, code) WHERE article.id > 100",
+    "DELETE FROM article WHERE id > 280",
+    "DELETE FROM hen WHERE id = 20",
+    "DELETE FROM person WHERE id = 6",
+    "DELETE FROM person WHERE id = 1",
+    "DROP TABLE article",
+    "TRUNCATE TABLE kinds",
+    "DROP TABLE line",
+    "DROP TABLE article",
+)

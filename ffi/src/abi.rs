@@ -39,6 +39,8 @@ pub const SLC_FOREIGN_NAME_TAKEN: slc_err = 26;
 pub const SLC_ROW_NOT_MADE: slc_err = 27;
 pub const SLC_ONLINE_ALTER_FULL: slc_err = 28;
 pub const SLC_FOREIGN_UNFIT: slc_err = 29;
+pub const SLC_FOREIGN_NO_PARENT_INDEX: slc_err = 30;
+pub const SLC_FOREIGN_NOT_NULL: slc_err = 31;
 
 #[repr(C)]
 #[derive(Clone, Copy)]

@@ -4,7 +4,7 @@
 //! The contract of `lib.rs`. `slc_error_text` gets a null pointer, or `size` writable bytes. What
 //! `slc_duplicate_pk` points to lives until the thread's next error.
 use super::abi::*;
-use sluice::base::{Error, ForeignFault, Result};
+use sluice::base::{Error, ForeignFault, ForeignFlaw, Result};
 use std::cell::RefCell;
 use std::ffi::c_char;
 use std::panic::{catch_unwind, AssertUnwindSafe};
@@ -38,6 +38,9 @@ pub fn code(error: &Error) -> slc_err {
                 last.duplicate_index = fault.index;
             }
         }
+        if let Error::ForeignDefinition(refusal) = error {
+            last.foreign.constraint.clone_from(&refusal.constraint);
+        }
     });
     match error {
         Error::Duplicate { .. } => SLC_DUPLICATE,
@@ -64,7 +67,11 @@ pub fn code(error: &Error) -> slc_err {
         Error::ForeignNeedsIndex(_) => SLC_FOREIGN_NEEDS_INDEX,
         Error::TableIsReferenced(_) => SLC_TABLE_IS_REFERENCED,
         Error::ForeignDepth(_) => SLC_FOREIGN_DEPTH,
-        Error::ForeignDefinition(_) => SLC_FOREIGN_DEFINITION,
+        Error::ForeignDefinition(refusal) => match refusal.flaw {
+            ForeignFlaw::NoParentIndex => SLC_FOREIGN_NO_PARENT_INDEX,
+            ForeignFlaw::NotNull => SLC_FOREIGN_NOT_NULL,
+            ForeignFlaw::Other => SLC_FOREIGN_DEFINITION,
+        },
         Error::ForeignUnfit(_) => SLC_FOREIGN_UNFIT,
         Error::ForeignNameTaken(_) => SLC_FOREIGN_NAME_TAKEN,
         Error::RowNotMade => SLC_ROW_NOT_MADE,

@@ -40,7 +40,10 @@ enum {
   SLC_FOREIGN_NAME_TAKEN = 26,
   SLC_ROW_NOT_MADE = 27,  /* a callback of the plugin failed, and has reported why */
   SLC_ONLINE_ALTER_FULL = 28, /* rows change faster than an online ALTER TABLE can follow */
-  SLC_FOREIGN_UNFIT = 29  /* as FOREIGN_DEFINITION, but the foreign key is one of a child */
+  SLC_FOREIGN_UNFIT = 29, /* as FOREIGN_DEFINITION, but the foreign key is one of a child */
+  /* as FOREIGN_DEFINITION, of the foreign key that slc_foreign_name() names: */
+  SLC_FOREIGN_NO_PARENT_INDEX = 30, /* the parent has no index that fits */
+  SLC_FOREIGN_NOT_NULL = 31 /* SET NULL of a column that is NOT NULL */
 };
 
 typedef struct slc_engine slc_engine;

@@ -16,7 +16,8 @@ class Table:
     def __init__(self, name):
         self.name = name
         self.nullable = {}
-        self.keys = []              # [columns]; the first is the primary key if there is one
+        self.keys = {}              # name: columns
+        self.extra = []             # columns that ALTER has added; they are in no key
         self.foreign = {}           # name: columns
         self.temporary = False
         self.versioned = False
@@ -37,7 +38,7 @@ class Families:
         self.in_transaction = False
         self.checks = True
         self.kinds = ((24, self.insert), (3, self.insert_select), (16, self.update), (12, self.delete), (6, self.transaction),
-                      (4, self.toggle), (5, self.add_foreign), (2, self.drop_foreign), (3, self.alter), (1, self.truncate), (1, self.rename),
+                      (4, self.toggle), (5, self.add_foreign), (2, self.drop_foreign), (6, self.alter), (1, self.truncate), (1, self.rename),
                       (1, self.drop), (2, self.show), (1, self.create))
 
     def next(self):
@@ -55,20 +56,20 @@ class Families:
         table = Table(f"t{self.serial}")
         chance = self.chance
         table.nullable = {column: chance.random() < 0.7 for column in COLUMNS}
-        keys, body = [], ["rid INT NOT NULL"]
+        keys, body = {}, ["rid INT NOT NULL"]
         for column, kind in COLUMNS.items():
             body.append(f"{column} {kind}{'' if table.nullable[column] else ' NOT NULL'}")
         firm = [column for column in COLUMNS if not table.nullable[column]]
         if chance.random() < 0.85:
             parts = chance.choice((["rid"], firm[:1] or ["rid"], chance.sample(firm, min(2, len(firm))) or ["rid"]))
-            keys.append(parts)
+            keys["PRIMARY"] = parts
             body.append(f"PRIMARY KEY ({', '.join(parts)})")
         for _ in range(chance.choice((1, 2, 2, 3, 4))):
             parts = chance.sample(("a", "b", "c", "s"), chance.choice((1, 1, 1, 2)))
             # A string in a key with other columns: which change of it is one is a documented difference.
             parts = ["s"] if "s" in parts else parts
             self.serial += 1
-            keys.append(parts)
+            keys[f"k{self.serial}"] = parts
             body.append(f"{chance.choice(('KEY', 'KEY', 'UNIQUE KEY'))} k{self.serial} ({', '.join(parts)})")
         table.keys = keys
         for _ in range(chance.choice((0, 1, 1, 2, 3))):
@@ -83,13 +84,13 @@ class Families:
     def foreign(self, child):
         """(name, columns, text) of a foreign key to one of the tables, or to the child itself."""
         parent = self.chance.choice([*self.tables, child, child] if self.chance.random() < 0.4 else [*self.tables, child])
-        key = self.chance.choice(parent.keys)
+        key = self.chance.choice(list(parent.keys.values()))
         to = key[:self.chance.randint(1, len(key))]
         columns = []
         for column in to:
             candidates = [c for c in COLUMNS if (c == "s") == (column == "s") and c not in columns]
             columns.append(self.chance.choice(candidates + ["rid"] * (column != "s" and "rid" not in columns and self.chance.random() < 0.05)))
-        if any("s" in other and len(other) > 1 for other in parent.keys + child.keys):
+        if any("s" in other and len(other) > 1 for other in (*parent.keys.values(), *child.keys.values())):
             return None
         actions = [self.chance.choice(ACTIONS).format(event) for event in ("DELETE", "UPDATE")]
         self.serial += 1
@@ -186,7 +187,7 @@ class Families:
         if not foreign or len(table.foreign) > 3:
             return None
         name, columns, text = foreign
-        how = self.chance.choice(("", "", ", ALGORITHM=COPY"))
+        how = self.chance.choice(("", "", ", ALGORITHM=COPY", self.ONLINE))
         return f"ALTER TABLE {table.name} ADD {text}{how}", self.ended(lambda: table.foreign.update({name: columns}))
 
     def drop_foreign(self):
@@ -198,11 +199,50 @@ class Families:
 
     def alter(self):
         table = self.table()
-        if self.chance.random() < 0.4:
-            parts = self.chance.choice((["a"], ["b"], ["c"], ["s"], ["a", "b"], ["c", "a"]))
-            self.serial += 1
-            return f"ALTER TABLE {table.name} ADD KEY k{self.serial} ({', '.join(parts)})", self.ended(lambda: table.keys.append(parts))
-        return f"ALTER TABLE {table.name} {self.chance.choice(('FORCE', 'FORCE, ALGORITHM=COPY', 'ENGINE={E}'))}", self.ended()
+        how, then = self.chance.choices((self.add_key, self.drop_key, self.rebuild, self.add_column, self.drop_column, self.change_null),
+                                        (8, 3, 6, 4, 2, 2))[0](table)
+        return how and (f"ALTER TABLE {table.name} {how}", self.ended(then))
+
+    ONLINE = ", ALGORITHM=INPLACE, LOCK=NONE"
+
+    def add_key(self, table):
+        parts = self.chance.choice((["a"], ["b"], ["c"], ["s"], ["a", "b"], ["c", "a"]))
+        self.serial += 1
+        name = f"k{self.serial}"
+        kind = self.chance.choice(("KEY", "KEY", "UNIQUE KEY"))
+        how = self.chance.choice(("", self.ONLINE))
+        return f"ADD {kind} {name} ({', '.join(parts)}){how}", lambda: table.keys.update({name: parts})
+
+    def drop_key(self, table):
+        names = [name for name in table.keys if name != "PRIMARY"]
+        if len(names) < 2:
+            return None, None
+        name = self.chance.choice(names)
+        return f"DROP KEY {name}{self.chance.choice(('', self.ONLINE))}", lambda: table.keys.pop(name)
+
+    def rebuild(self, table):
+        return self.chance.choice(("FORCE", f"FORCE{self.ONLINE}", "FORCE, ALGORITHM=COPY", "ENGINE={E}")), lambda: None
+
+    def add_column(self, table):
+        self.serial += 1
+        name = f"x{self.serial}"
+        kind = self.chance.choice(("INT", "INT NOT NULL DEFAULT 5", "VARCHAR(20) DEFAULT 'old'", "INT AS (a + 1) VIRTUAL"))
+        place = self.chance.choice(("", " FIRST", " AFTER a"))
+        how = self.chance.choice(("", "", ", ALGORITHM=INSTANT"))
+        return f"ADD COLUMN {name} {kind}{place}{how}", lambda: table.extra.append(name)
+
+    def drop_column(self, table):
+        if not table.extra:
+            return None, None
+        name = self.chance.choice(table.extra)
+        return f"DROP COLUMN {name}{self.chance.choice(('', ', ALGORITHM=INSTANT', self.ONLINE))}", lambda: table.extra.remove(name)
+
+    def change_null(self, table):
+        """NOT NULL comes, or goes: with SET NULL, as a part of a parent's key, of a child's."""
+        column = self.chance.choice(tuple(COLUMNS))
+        nullable = not table.nullable[column]
+        return (f"MODIFY {column} {COLUMNS[column]}{'' if nullable else ' NOT NULL'}{self.chance.choice(('', ', ALGORITHM=COPY'))}",
+                lambda: table.nullable.update({column: nullable}))
 
     def truncate(self):
         return f"TRUNCATE TABLE {self.table().name}", self.ended()

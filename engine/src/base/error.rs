@@ -82,11 +82,11 @@ pub enum Error {
     #[error("a cascade of foreign keys is deeper than {0} levels")]
     ForeignDepth(u32),
     /// A foreign key cannot be made, or is in the way of a change of definitions.
-    #[error("{0}")]
-    ForeignDefinition(String),
+    #[error("{}", .0.why)]
+    ForeignDefinition(Box<ForeignRefusal>),
     /// The table would not fit the foreign keys of the children that wait for it.
-    #[error("{0}")]
-    ForeignUnfit(String),
+    #[error("{}", .0.why)]
+    ForeignUnfit(Box<ForeignRefusal>),
     /// A foreign key of that name exists in the database.
     #[error("a foreign key named {0} exists")]
     ForeignNameTaken(String),
@@ -116,6 +116,26 @@ pub struct ForeignFault {
     pub constraint: String,
     /// Of `ForeignDuplicate`: the child's index that has the key, numbered as in `Duplicate`.
     pub index: u32,
+}
+
+/// A foreign key that cannot be made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ForeignRefusal {
+    /// Its name, with its database.
+    pub constraint: String,
+    pub flaw: ForeignFlaw,
+    /// For people: the foreign key and the reason.
+    pub why: String,
+}
+
+/// What is wrong with a foreign key, as far as callers tell it apart.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ForeignFlaw {
+    /// The parent has no index of its columns, or columns of other types.
+    NoParentIndex,
+    /// A column would become NULL, and is NOT NULL.
+    NotNull,
+    Other,
 }
 
 /// What is broken or fails, and where, as far as the finder knows.

@@ -17,7 +17,7 @@ pub mod sync;
 pub mod sync_point;
 
 pub use counters::Counters;
-pub use error::{Damage, Error, ForeignFault, Result};
+pub use error::{Damage, Error, ForeignFault, ForeignFlaw, ForeignRefusal, Result};
 pub use ids::{FileId, IndexId, Lsn, PageId, PageNo, TrxId, UndoPtr};
 pub use level::Level;
 pub use log_dedup::LogDedup;

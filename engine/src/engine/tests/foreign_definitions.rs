@@ -77,7 +77,7 @@ fn bound(tables: &Tables, table: &str) -> (Vec<String>, Vec<String>) {
 }
 fn why(result: Result<(), Error>) -> String {
     match result.expect_err("refused") {
-        Error::ForeignDefinition(why) | Error::ForeignUnfit(why) => why,
+        Error::ForeignDefinition(refusal) | Error::ForeignUnfit(refusal) => refusal.why,
         error => format!("{error:?}"),
     }
 }
@@ -302,6 +302,15 @@ fn an_index_that_a_foreign_key_needs_stays() {
     };
     let needed = change("c", vec!["i0"], vec!["i1"], KeyChange::default());
     assert!(matches!(needed, Err(Error::ForeignNeedsIndex(_))), "{needed:?}");
+    let unchecked = || KeyChange {
+        unchecked: true,
+        ..KeyChange::default()
+    };
+    let needed = change("c", vec!["i0"], vec!["i1"], unchecked());
+    assert!(
+        matches!(needed, Err(Error::ForeignNeedsIndex(_))),
+        "without checks: {needed:?}"
+    );
     change("p", vec!["i0"], vec!["i1"], KeyChange::default()).expect("the other one fits");
     let needed = change("p", vec!["i1"], vec![], KeyChange::default());
     assert!(matches!(needed, Err(Error::ForeignNeedsIndex(_))), "{needed:?}");
@@ -324,4 +333,50 @@ fn an_index_that_a_foreign_key_needs_stays() {
         ((vec![], vec![]), (vec![], vec![]))
     );
     change("p", vec!["i1"], vec![], KeyChange::default()).expect("no foreign key needs it");
+}
+
+/// An ALTER TABLE may put a younger index before an older one.
+#[test]
+fn the_oldest_index_serves() {
+    let engine = open(&SimDisk::new(8));
+    let (store, tables) = (engine.store(), engine.store().tables());
+    tables.create_table("p", &spec(&[&["x"], &["x", "y"]])).expect("create");
+    let table = tables.open_table("p").expect("there");
+    let oldest = table.layout().secondary[0].index.id;
+    let reordered = IndexChange {
+        table: &table,
+        drop: vec![],
+        rename: vec![],
+        add: vec![],
+        order: vec!["i1", "i0"],
+        change_buffering: None,
+        schema: b"",
+        keys: KeyChange::default(),
+    };
+    store.indexes().alter_indexes(&[reordered]).expect("reordered");
+    assert_eq!(table.layout().secondary[1].index.id, oldest);
+    tables
+        .create_table("c", &child(vec![key("f", &["a"], "p", &["x"])]))
+        .expect("create");
+    let keys = table.foreign();
+    let bound = &keys.as_ref().expect("some").referenced[0];
+    assert_eq!(bound.parent.as_ref().map(|end| end.index), Some(oldest));
+    tables.close_table(&table);
+}
+
+/// As in InnoDB: an index that the same ALTER TABLE makes does not serve.
+#[test]
+fn a_new_foreign_key_to_its_own_table_needs_an_index_that_is_there() {
+    let engine = open(&SimDisk::new(9));
+    let tables = engine.store().tables();
+    let own = child(vec![key("own", &["n_c"], "p", &["a"])]);
+    let replacing = CreateMode {
+        replaces: Some("p"),
+        unchecked: false,
+    };
+    tables.create_table("p", &spec(&[])).expect("create");
+    assert!(why(tables.create_table_as("new", &own, replacing)).contains("no index whose first columns are (a)"));
+    tables.drop_table("p").expect("dropped");
+    tables.create_table("p", &child(vec![])).expect("create");
+    tables.create_table_as("new", &own, replacing).expect("it is there");
 }

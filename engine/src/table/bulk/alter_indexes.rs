@@ -6,7 +6,7 @@
 use crate::base::{planted, Error, ForeignFault, Mutant, Result, TrxId};
 use crate::change::{Buffering, DELTA_BIT};
 use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
-use crate::table::catalog::foreign_binding::{bind, check_own, needs_lost_index};
+use crate::table::catalog::foreign_binding::{bind, check_own, needs_lost_child_index, needs_lost_index};
 use crate::table::catalog::foreign_key::ForeignKeySpec;
 use crate::table::catalog::foreign_rename::followers_of_columns;
 use crate::table::catalog::key_part::KeyPart;
@@ -107,13 +107,17 @@ impl IndexBuilder {
         if !index_goes {
             return Ok(());
         }
-        match needs_lost_index(&self.catalog, &name, old, new, &change.keys.renamed_columns) {
-            Some((child, spec)) if !change.keys.unchecked => Err(Error::ForeignNeedsIndex(Box::new(ForeignFault {
+        let needs = match change.keys.unchecked {
+            true => needs_lost_child_index(&name, old, new),
+            false => needs_lost_index(&self.catalog, &name, old, new, &change.keys.renamed_columns),
+        };
+        match needs {
+            Some((child, spec)) => Err(Error::ForeignNeedsIndex(Box::new(ForeignFault {
                 child,
                 constraint: spec.name.clone(),
                 index: 0,
             }))),
-            _ => Ok(()),
+            None => Ok(()),
         }
     }
     fn followers(&self, changes: &[IndexChange<'_>]) -> Vec<(Arc<Table>, Layout)> {

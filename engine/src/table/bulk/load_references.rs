@@ -70,7 +70,7 @@ impl TableLoad {
                 };
                 let found = match (&key.parent, parent) {
                     (Some(end), Some(parent)) if is_to_itself => self.has(layout, end.index, &parent)?,
-                    (Some(end), Some(parent)) => self.loader.rows.parents.lock_parent(trx, end, &parent)?,
+                    (Some(end), Some(parent)) => self.loader.rows.parents.lock_parent(trx, end, &parent, None)?,
                     _ => Parent::Missing,
                 };
                 match found {

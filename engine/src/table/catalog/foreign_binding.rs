@@ -6,7 +6,7 @@
 //! looks again (`dml/cascade.rs`).
 //!
 //! Locks: the catalog's maps, for a moment. Called by `ddl`, `dictionary` and index changes.
-use crate::base::{Error, Result};
+use crate::base::{Error, ForeignFlaw, ForeignRefusal, Result};
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::{begins_with, first_unlike, same_column, shape_of};
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
@@ -128,11 +128,13 @@ fn end(layout: &Layout, index: u32, parts: &[KeyPart], columns: usize) -> Foreig
     }
 }
 
-/// The index that serves these columns: 0 = clustered, i + 1 = secondary i.
+/// The index that serves these columns: 0 = clustered, i + 1 = secondary i. As in InnoDB, the oldest
+/// one.
 pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) -> Option<(u32, &'a [KeyPart])> {
     let ordinals = 0..=layout.secondary.len() as u32;
-    let mut all = ordinals.map(|ordinal| (ordinal, layout.parts(ordinal)));
-    all.find(|(_, parts)| begins_with(parts, columns))
+    let all = ordinals.map(|ordinal| (ordinal, layout.parts(ordinal)));
+    let fitting = all.filter(|(_, parts)| begins_with(parts, columns));
+    fitting.min_by_key(|(ordinal, _)| layout.index(*ordinal).map(|index| index.id))
 }
 
 /// Checks the foreign keys of a table that is created or altered, and those of the tables that wait
@@ -173,6 +175,10 @@ pub(in crate::table) fn check_own(
             let mut foreign = old.layout().foreign.iter();
             foreign.any(|other| other.name == spec.name && other.parent == spec.parent)
         };
+        // As in InnoDB, a new one needs an index that the table has already.
+        if let Some(old) = replaced.as_ref().filter(|old| as_parent.is_some() && !had(old)) {
+            check_key(catalog, layout, spec, Some(old.layout()), unchecked)?;
+        }
         // A parent that was missing before the statement may be missing still.
         check_key(
             catalog,
@@ -227,6 +233,15 @@ fn check_name(
     Ok(())
 }
 
+fn refused(spec: &ForeignKeySpec, flaw: ForeignFlaw, why: String) -> Error {
+    Error::ForeignDefinition(Box::new(ForeignRefusal {
+        constraint: spec.name.clone(),
+        flaw,
+        why: format!("foreign key {}: {why}", constraint_of(&spec.name)),
+    }))
+}
+
+/// `unchecked`: the parent may be missing. What is wrong with the parent comes first, as in InnoDB.
 fn check_key(
     catalog: &Catalog,
     child: &Layout,
@@ -234,53 +249,53 @@ fn check_key(
     parent: Option<&Layout>,
     unchecked: bool,
 ) -> Result<()> {
-    let refused = |why: String| {
-        Err(Error::ForeignDefinition(format!(
-            "foreign key {}: {why}",
-            constraint_of(&spec.name)
-        )))
-    };
+    let other = |why: String| Err(refused(spec, ForeignFlaw::Other, why));
     if spec.columns.len() != spec.parent_columns.len() || spec.columns.is_empty() {
-        return refused("it must name as many columns of the parent as of the child".into());
+        return other("it must name as many columns of the parent as of the child".into());
     }
     let Some((_, child_parts)) = index_for(child, &spec.columns) else {
-        return refused(format!(
+        return other(format!(
             "the table has no index whose first columns are ({}), each in its whole length",
             spec.columns.join(", ")
         ));
     };
+    match parent {
+        Some(parent) => check_parent(catalog, child_parts, spec, parent)?,
+        None if unchecked => {}
+        None => {
+            let shown = catalog.shown_name(&spec.parent);
+            return other(format!("the parent table {shown} does not exist"));
+        }
+    }
     let sets_null = [spec.on_delete, spec.on_update].contains(&ForeignAction::SetNull);
-    let not_null = child_parts
-        .iter()
-        .take(spec.columns.len())
-        .find(|part| !part.shape.nullable);
-    if let Some(part) = not_null.filter(|_| sets_null) {
-        return refused(format!(
-            "SET NULL is not possible, because column {} is NOT NULL",
-            part.column
-        ));
+    let parts = child_parts.iter().take(spec.columns.len());
+    let mut not_null = parts.filter(|part| sets_null && !part.shape.nullable);
+    match not_null.next() {
+        None => Ok(()),
+        Some(part) => {
+            let why = format!("SET NULL is not possible, because column {} is NOT NULL", part.column);
+            Err(refused(spec, ForeignFlaw::NotNull, why))
+        }
     }
+}
+
+fn check_parent(catalog: &Catalog, child_parts: &[KeyPart], spec: &ForeignKeySpec, parent: &Layout) -> Result<()> {
     let shown = catalog.shown_name(&spec.parent);
-    let Some(parent) = parent else {
-        return match unchecked {
-            true => Ok(()),
-            false => refused(format!("the parent table {shown} does not exist")),
-        };
-    };
     if !parent.has_parts() {
-        return refused(format!(
-            "the parent table {shown} was made by an earlier version; run ALTER TABLE {shown} FORCE first"
-        ));
+        let why =
+            format!("the parent table {shown} was made by an earlier version; run ALTER TABLE {shown} FORCE first");
+        return Err(refused(spec, ForeignFlaw::Other, why));
     }
+    let unfit = |why: String| Err(refused(spec, ForeignFlaw::NoParentIndex, why));
     let Some((_, parent_parts)) = index_for(parent, &spec.parent_columns) else {
-        return refused(format!(
+        return unfit(format!(
             "the parent table {shown} has no index whose first columns are ({}), each in its whole length",
             spec.parent_columns.join(", ")
         ));
     };
     match first_unlike(child_parts, parent_parts, spec.columns.len()) {
         None => Ok(()),
-        Some((child, parent)) => refused(format!(
+        Some((child, parent)) => unfit(format!(
             "column {} ({}) has another type than column {} ({}) of the parent table {shown}",
             child.column, child.domain, parent.column, parent.domain
         )),
@@ -292,6 +307,25 @@ pub fn constraint_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, constraint)| constraint)
 }
 
+fn lost(old: &Layout, new: &Layout, before: &[String], after: &[String]) -> bool {
+    index_for(old, before).is_some() && index_for(new, after).is_none()
+}
+
+/// As `needs_lost_index`, of foreign keys whose child is the table. Unlike a parent's index, a
+/// child's never goes: without it rows could not be checked.
+pub(in crate::table) fn needs_lost_child_index(
+    name: &str,
+    old: &Layout,
+    new: &Layout,
+) -> Option<(String, Arc<ForeignKeySpec>)> {
+    let loses = |spec: &&Arc<ForeignKeySpec>| {
+        let before = old.foreign.iter().find(|before| before.name == spec.name);
+        before.is_some_and(|before| lost(old, new, &before.columns, &spec.columns))
+    };
+    let spec = new.foreign.iter().find(loses)?;
+    Some((name.to_string(), spec.clone()))
+}
+
 /// The foreign key, if any, that an index of `old` serves and no index of `new` does: the name of
 /// its child, and itself. `name`: of the table. `renamed`: its columns, (old, new).
 pub(in crate::table) fn needs_lost_index(
@@ -301,8 +335,7 @@ pub(in crate::table) fn needs_lost_index(
     new: &Layout,
     renamed: &[(&str, &str)],
 ) -> Option<(String, Arc<ForeignKeySpec>)> {
-    let lost =
-        |before: &[String], after: &[String]| index_for(old, before).is_some() && index_for(new, after).is_none();
+    let lost = |before: &[String], after: &[String]| lost(old, new, before, after);
     for spec in &new.foreign {
         let Some(before) = old.foreign.iter().find(|before| before.name == spec.name) else {
             continue;

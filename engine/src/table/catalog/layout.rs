@@ -111,6 +111,11 @@ impl Layout {
         let mut ordinals = 0..=self.secondary.len() as u32;
         ordinals.find(|ordinal| self.index(*ordinal).is_some_and(|index| index.id == id))
     }
+    /// The secondary indexes stand in the order in which they were made. Of indexes that an ALTER
+    /// TABLE has added in place, a younger one may stand before an older one.
+    pub(in crate::table) fn is_by_age(&self) -> bool {
+        self.secondary.is_sorted_by_key(|s| s.index.id)
+    }
     /// 0 = clustered, i + 1 = secondary i.
     pub fn index(&self, ordinal: u32) -> Option<&Index> {
         match ordinal {

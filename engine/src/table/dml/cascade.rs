@@ -95,6 +95,20 @@ impl RowWriter {
         level: &Level<'_>,
         exempt: Option<u32>,
     ) -> Result<bool> {
+        changed.by_age(table.layout(), |changed| {
+            self.change_steps_by_age(trx, table, changed, mode, level, exempt)
+        })
+    }
+
+    fn change_steps_by_age(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'_>,
+        mode: LockMode,
+        level: &Level<'_>,
+        exempt: Option<u32>,
+    ) -> Result<bool> {
         let Some(mut references) = self.begin_references(trx, table, changed, exempt)? else {
             return Ok(false);
         };
@@ -138,23 +152,20 @@ impl RowWriter {
         let Some(keys) = table.foreign_keys().filter(|_| is_checked) else {
             return error;
         };
-        let layout = table.layout();
         let of_child = |name: &str| {
             let key = keys.references.iter().find(|key| key.spec.name == name)?;
-            layout.ordinal_of(key.child.index)
+            Some(key.child.index)
         };
         let at = match &error {
             Error::NoReferencedRow(fault) => of_child(&fault.constraint),
-            Error::Duplicate { index, .. } => Some(*index),
+            Error::Duplicate { index, .. } => table.layout().index(*index).map(|index| index.id),
             _ => None,
         };
-        let is_earlier = |end: &ForeignEnd| at.is_some() && layout.ordinal_of(end.index) <= at;
+        let is_earlier = |end: &ForeignEnd| at.is_some_and(|at| end.index <= at);
         for key in keys
             .referenced
             .iter()
             .filter(|key| key.parent.as_ref().is_some_and(is_earlier))
-            // Of one index, the row's own entry is not marked yet.
-            .filter(|key| key.parent.as_ref().is_some_and(|end| end.index != key.child.index))
         {
             if let Err(earlier) = self.follow_key(trx, (table, changed), key, level) {
                 return earlier;
@@ -221,6 +232,10 @@ impl RowWriter {
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
+        // Of one index, as in InnoDB: the row's own entry goes first, also if its key stays.
+        if end.index == key.child.index {
+            children.ignore(old);
+        }
         match action.changes_children() {
             false => self.refuse(trx, key, &mut children),
             true => self.cascade(trx, (table, changed), key, action, &mut children, level),
@@ -409,7 +424,7 @@ fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut 
 /// The row referred to itself. As in InnoDB, that alone refuses the change, unless the entry of the
 /// child's index has gone before the parent's: indexes come in their order.
 fn is_its_own_child(layout: &Layout, changed: &ChangedRow<'_>, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
-    if !key.is_to_itself() || !is_met_first(layout, key) {
+    if !key.is_to_itself() || !is_met_first(key) {
         return Ok(false);
     }
     let old = changed.old_key(layout, key.child.index)?;

@@ -63,18 +63,53 @@ impl<'a> ChangedRow<'a> {
         }
     }
 
-    /// The new key of the child's index, if it needs a parent that the old one did not need.
+    /// `body` with the new entries in the order in which their indexes were made. As in InnoDB, that
+    /// order says which error of several is told.
+    pub fn by_age<R>(&self, layout: &Layout, body: impl FnOnce(&ChangedRow<'_>) -> R) -> R {
+        if layout.is_by_age() {
+            return body(self);
+        }
+        let age = |ordinal: u32| layout.secondary.get(ordinal as usize).map(|s| s.index.id);
+        let sorted = |entries: &'a [Entry<'a>]| {
+            let mut entries = entries.to_vec();
+            entries.sort_by_key(|entry| age(entry.index));
+            entries
+        };
+        match *self {
+            ChangedRow::Deleted { .. } => body(self),
+            ChangedRow::Inserted(new) => {
+                let entries = sorted(new.entries);
+                body(&ChangedRow::Inserted(&NewRow::new(new.pk, new.row, &entries)))
+            }
+            ChangedRow::Moved { pk, entries, new } => {
+                let new_entries = sorted(new.entries);
+                let new = &NewRow::new(new.pk, new.row, &new_entries);
+                body(&ChangedRow::Moved { pk, entries, new })
+            }
+            ChangedRow::Updated(update) => {
+                let mut changes = update.changes.to_vec();
+                changes.sort_by_key(|change| age(change.index));
+                let changes = &changes[..];
+                body(&ChangedRow::Updated(&RowUpdate { changes, ..*update }))
+            }
+        }
+    }
+
+    /// The new key of the child's index, if there is a new entry: it needs its parent. As in InnoDB,
+    /// an entry of which only other columns change is a new one, too.
     pub fn new_reference(&self, layout: &Layout, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
-        let Some(Keys {
-            old, new: Some(new), ..
-        }) = self.keys(layout, key.child.index)?
-        else {
+        let Some(keys) = self.keys(layout, key.child.index)? else {
             return Ok(None);
         };
-        // A row at another clustered key is a new one.
-        let stays = |old| foreign_prefix(&key.child.shape, old) == foreign_prefix(&key.child.shape, new);
-        let same = matches!(self, ChangedRow::Updated(_)) && old.is_some_and(stays);
-        Ok((!same).then_some(new))
+        let stays = matches!(self, ChangedRow::Updated(_)) && !keys.rewritten;
+        Ok(keys.new.filter(|_| !stays))
+    }
+    /// The row's entry in an index that goes, or is made anew.
+    pub fn entry_that_goes(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
+        match self {
+            ChangedRow::Updated(_) if index == layout.clustered.id => Ok(None),
+            _ => self.old_key(layout, index),
+        }
     }
     /// The key of an index after the change, if the change says it.
     pub fn new_key(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {

@@ -7,6 +7,7 @@
 //! comes first.
 //!
 //! A row that is its own parent needs no other row, if its entry in the parent's index comes first.
+//! An entry of it that has gone by then is no parent.
 //!
 //! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
 //!
@@ -34,6 +35,8 @@ struct Missing {
     key: Arc<ForeignKey>,
     /// None: the foreign key is unbound.
     parent_key: Option<Vec<u8>>,
+    /// The row's own entry that is no parent.
+    gone: Option<Vec<u8>>,
 }
 
 impl References {
@@ -74,16 +77,20 @@ impl RowWriter {
             let Some(parent_key) = parent_key(key, child_key)? else {
                 continue;
             };
+            let mut gone = None;
             let found = match (&key.parent, &parent_key) {
                 (Some(end), Some(parent_key)) => {
-                    let own = match key.is_to_itself() && is_met_first(layout, key) {
+                    let own = match key.is_to_itself() && is_met_first(key) {
                         true => changed.new_key(layout, end.index)?,
                         false => None,
                     };
                     if own.is_some_and(|own| own.starts_with(parent_key)) {
                         continue;
                     }
-                    self.parents.lock_parent(trx, end, parent_key)?
+                    if key.is_to_itself() && end.index <= key.child.index {
+                        gone = changed.entry_that_goes(layout, end.index)?;
+                    }
+                    self.parents.lock_parent(trx, end, parent_key, gone)?
                 }
                 _ => Parent::Missing,
             };
@@ -92,6 +99,7 @@ impl RowWriter {
                 Parent::Missing => references.missing.push(Missing {
                     key: key.clone(),
                     parent_key,
+                    gone: gone.map(<[u8]>::to_vec),
                 }),
                 Parent::Unbound => return Ok(None),
             }
@@ -120,9 +128,9 @@ impl RowWriter {
         // As in InnoDB, the error is that of the first one by name.
         references.missing.sort_by(|a, b| a.key.spec.name.cmp(&b.key.spec.name));
         while let Some(at) = references.missing.iter().position(|m| m.key.child.index == index) {
-            let Missing { key, parent_key } = references.missing.remove(at);
+            let Missing { key, parent_key, gone } = references.missing.remove(at);
             let found = match (&key.parent, parent_key) {
-                (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key)?,
+                (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key, gone.as_deref())?,
                 _ => Parent::Missing,
             };
             match found {
@@ -136,11 +144,10 @@ impl RowWriter {
 }
 
 /// Of a foreign key to the same table: a row's entry in the parent's index is due before its entry
-/// in the child's.
-pub(in crate::table) fn is_met_first(layout: &Layout, key: &ForeignKey) -> bool {
-    let of = |index| layout.ordinal_of(index);
-    let parent = key.parent.as_ref().and_then(|end| of(end.index));
-    parent.is_some() && parent < of(key.child.index)
+/// in the child's. Entries are due in the order in which their indexes were made.
+pub(in crate::table) fn is_met_first(key: &ForeignKey) -> bool {
+    let parent = key.parent.as_ref();
+    parent.is_some_and(|end| end.index < key.child.index)
 }
 
 fn has_index(layout: &Layout, index: IndexId) -> bool {

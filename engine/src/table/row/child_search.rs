@@ -44,6 +44,13 @@ pub(in crate::table) struct Children {
     learned: Learned,
 }
 
+impl Children {
+    /// An entry of the row that is changed does not count.
+    pub fn ignore(&mut self, key: &[u8]) {
+        self.learned = Learned::ignoring(Some(key));
+    }
+}
+
 /// The result of a step.
 pub(in crate::table) enum Next<T> {
     Child(T),

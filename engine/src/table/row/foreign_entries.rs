@@ -39,9 +39,18 @@ pub(in crate::table) struct Learned {
     gone: Vec<Met>,
     /// Makers of marks that had ended before the last look began.
     ended: Vec<TrxId>,
+    /// Key of an entry of the row that is changed, which does not count.
+    own: Option<Vec<u8>>,
 }
 
 impl Learned {
+    /// The entry `own` does not count.
+    pub fn ignoring(own: Option<&[u8]>) -> Learned {
+        Learned {
+            own: own.map(<[u8]>::to_vec),
+            ..Learned::default()
+        }
+    }
     /// The row of the entry is locked, and is not the entry's.
     pub fn note_harmless(&mut self, of: Candidate) {
         self.harmless.push((of.key, of.stamp, of.marked));
@@ -56,7 +65,7 @@ impl Learned {
     }
     fn is_harmless(&self, key: &[u8], stamp: TrxId, marked: bool) -> bool {
         let same = |met: &Met| met.0 == key && met.1 == stamp && met.2 == marked;
-        self.harmless.iter().any(same)
+        self.own.as_deref() == Some(key) || self.harmless.iter().any(same)
     }
 }
 

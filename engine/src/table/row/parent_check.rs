@@ -42,8 +42,8 @@ impl ParentCheck {
         }
     }
 
-    /// `key`: of the parent's index, the foreign key's parts.
-    pub fn lock_parent(&self, trx: &mut Trx, end: &ForeignEnd, key: &[u8]) -> Result<Parent> {
+    /// `key`: of the parent's index, the foreign key's parts. `but`: an entry that is no parent.
+    pub fn lock_parent(&self, trx: &mut Trx, end: &ForeignEnd, key: &[u8], but: Option<&[u8]>) -> Result<Parent> {
         let Some(table) = self.catalog.by_id(end.table) else {
             return Ok(Parent::Unbound);
         };
@@ -54,7 +54,7 @@ impl ParentCheck {
             end,
         };
         if planted(Mutant::ParentNotLocked) {
-            let found = entries.candidates(trx, (key, key), usize::MAX, &mut Learned::default())?;
+            let found = entries.candidates(trx, (key, key), usize::MAX, &mut Learned::ignoring(but))?;
             let is_row = |of: &Candidate| !of.marked && (of.stamp == trx.id() || !self.trx_sys.is_active(of.stamp));
             return Ok(match found {
                 Some(found) if found.iter().any(is_row) => Parent::Locked,
@@ -62,9 +62,12 @@ impl ParentCheck {
             });
         }
         if end.is_whole_clustered_key {
+            if but == Some(key) {
+                return Ok(Parent::Missing);
+            }
             return self.lock_by_key(trx, &table, end, key);
         }
-        let mut learned = Learned::default();
+        let mut learned = Learned::ignoring(but);
         loop {
             let Some(mut found) = entries.candidates(trx, (key, key), 1, &mut learned)? else {
                 return Ok(Parent::Unbound);
