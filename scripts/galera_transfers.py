@@ -293,7 +293,10 @@ class Transfers:
             self.until("the new files came", is_new)
             time.sleep(wait)
             for number in self.programs_left(node):
-                os.kill(int(number), signal.SIGKILL)
+                try:
+                    os.kill(int(number), signal.SIGKILL)
+                except ProcessLookupError:
+                    pass  # it has ended by itself
             node.kill9()
             has_all = "the data directory has the state" in self.new_log(node)
             if not has_all and (node.data / "mysql").is_dir():
@@ -389,7 +392,7 @@ def main():
             transfers = Transfers(folder / method, options, method)
             transfers.run()
             transfers.cluster.stop()
-    except (Broken, ServerError, SqlError) as error:
+    except (Broken, ServerError, SqlError, pymysql.err.Error) as error:
         for node in transfers.cluster.nodes if transfers else ():
             node.kill9()
         sys.exit(f"error: {error}\nthe folders stay: {folder}")
