@@ -53,8 +53,8 @@ std::string latest_foreign_error();
 
 bool checks_foreign_keys(const THD *thd);
 
-/* As InnoDB does before an ALTER in place: a column that a foreign key sets to NULL, or may get NULL
-   from its parent, must not become NOT NULL. True: the user knows. */
+/* As InnoDB does before an ALTER in place: a column that a foreign key sets to NULL, or may get
+   NULL from its parent, must not become NOT NULL. True: the user knows. */
 bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info);
 
 /* slc_foreign_def with the memory that they point into. */

@@ -12,7 +12,6 @@ use crate::table::catalog::foreign_key::{begins_with, first_unlike, same_column,
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
 use crate::table::catalog::key_part::KeyPart;
 use crate::table::catalog::layout::Layout;
-use crate::table::catalog::table::Table;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -128,8 +127,8 @@ fn end(layout: &Layout, index: u32, parts: &[KeyPart], columns: usize) -> Foreig
     }
 }
 
-/// The index that serves these columns: 0 = clustered, i + 1 = secondary i. As in InnoDB, the oldest
-/// one.
+/// The index that serves these columns: 0 = clustered, i + 1 = secondary i. As in InnoDB, the
+/// oldest one.
 pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) -> Option<(u32, &'a [KeyPart])> {
     let ordinals = 0..=layout.secondary.len() as u32;
     let all = ordinals.map(|ordinal| (ordinal, layout.parts(ordinal)));
@@ -171,22 +170,21 @@ pub(in crate::table) fn check_own(
         };
         let parent = as_parent.or(parent.as_ref().map(|parent| parent.layout()));
         let replaced = replaces.and_then(|old| catalog.get(old));
-        let had = |old: &Arc<Table>| {
-            let mut foreign = old.layout().foreign.iter();
-            foreign.any(|other| other.name == spec.name && other.parent == spec.parent)
-        };
-        // As in InnoDB, a new one needs an index that the table has already.
-        if let Some(old) = replaced.as_ref().filter(|old| as_parent.is_some() && !had(old)) {
-            check_key(catalog, layout, spec, Some(old.layout()), unchecked)?;
+        let old = replaced.as_ref().map(|old| old.layout());
+        let is_it = |other: &&Arc<ForeignKeySpec>| other.name == spec.name && other.parent == spec.parent;
+        let old_parent = as_parent.and(old).or(parent);
+        match old.and_then(|old| Some((old, old.foreign.iter().find(is_it)?))) {
+            // What had no fitting parent before the statement may have none still.
+            Some((old, before)) => {
+                let had_parent = check_key(catalog, old, before, old_parent, true).is_ok();
+                check_key(catalog, layout, spec, parent.filter(|_| had_parent && !unchecked), true)?;
+            }
+            // As in InnoDB, a new one to the table itself needs an index that is there already.
+            None => {
+                check_key(catalog, layout, spec, old_parent, unchecked)?;
+                check_key(catalog, layout, spec, parent, unchecked)?;
+            }
         }
-        // A parent that was missing before the statement may be missing still.
-        check_key(
-            catalog,
-            layout,
-            spec,
-            parent,
-            unchecked || replaced.as_ref().is_some_and(had),
-        )?;
     }
     Ok(())
 }

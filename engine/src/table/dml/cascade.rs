@@ -31,6 +31,8 @@ pub(in crate::table) struct Level<'a> {
     above: Option<&'a Level<'a>>,
     table: FileId,
     updates: bool,
+    /// The foreign key by which the row is updated.
+    by: Option<&'a ForeignKey>,
 }
 
 impl Level<'_> {
@@ -40,7 +42,16 @@ impl Level<'_> {
             above: None,
             table: table.layout().id,
             updates: changed.is_updated(),
+            by: None,
         }
+    }
+    /// The row gets its value by this foreign key, whose both ends are the same columns. So the
+    /// children of the row are also those of the row above, and get the value from there.
+    fn is_by(&self, key: &ForeignKey) -> bool {
+        let same = |(a, b): (&String, &String)| same_column(a, b);
+        let is_it = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
+        let mut columns = key.spec.columns.iter().zip(&key.spec.parent_columns);
+        self.by.is_some_and(is_it) && key.is_to_itself() && columns.all(same)
     }
     fn count(&self) -> u32 {
         1 + self.above.map_or(0, Level::count)
@@ -211,6 +222,9 @@ impl RowWriter {
         let Some(end) = key.parent.as_ref().filter(|end| end.table == layout.id) else {
             return Ok(false);
         };
+        if level.is_by(key) {
+            return Ok(true);
+        }
         let Some((old, change)) = changed.referenced(layout, end)? else {
             return Ok(true);
         };
@@ -282,6 +296,7 @@ impl RowWriter {
                 above: Some(level),
                 table: key.child.table,
                 updates: !deletes,
+                by: (!deletes).then_some(key),
             },
         };
         self.cascade_all(trx, &cascade, level, children)

@@ -63,8 +63,8 @@ impl<'a> ChangedRow<'a> {
         }
     }
 
-    /// `body` with the new entries in the order in which their indexes were made. As in InnoDB, that
-    /// order says which error of several is told.
+    /// `body` with the new entries in the order in which their indexes were made. As in InnoDB,
+    /// that order says which error of several is told.
     pub fn by_age<R>(&self, layout: &Layout, body: impl FnOnce(&ChangedRow<'_>) -> R) -> R {
         if layout.is_by_age() {
             return body(self);
@@ -95,8 +95,8 @@ impl<'a> ChangedRow<'a> {
         }
     }
 
-    /// The new key of the child's index, if there is a new entry: it needs its parent. As in InnoDB,
-    /// an entry of which only other columns change is a new one, too.
+    /// The new key of the child's index, if there is a new entry: it needs its parent. As in
+    /// InnoDB, an entry of which only other columns change is a new one, too.
     pub fn new_reference(&self, layout: &Layout, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
         let Some(keys) = self.keys(layout, key.child.index)? else {
             return Ok(None);
