@@ -372,10 +372,28 @@ const char *refused_state_transfer()
 
 namespace {
 
+/* The files of a node that goes on are copied. Nothing of them is lost: both logs are durable up to
+   the position, so the node that gets them must not take its engines' two positions for those of a
+   crash. No write set commits meanwhile. */
+void store_for_copy(State state)
+{
+  const Stored ours= stored_position();
+  if (ours.state == STATE_UNKNOWN)
+    return;
+  XID at= position_elsewhere();
+  keep_newer(&at, ours.xid);
+  make_others_durable();
+  store(at, state);
+}
+
 void disable_internal_writes(bool disable)
 {
+  if (disable)
+    store_for_copy(STATE_CLEAN);
   if (const slc_err error= slc_engine_hold_writes(engine, disable))
     server_error(error, nullptr, "(writes held off for a state transfer)");
+  if (!disable)
+    store_for_copy(STATE_RUNNING);
   sql_print_information(SLUICE_ENGINE_NAME ": Galera: writes to %s %s", settings.directory,
                         disable ? "are held off: its files are being copied to another node" : "go on");
 }

@@ -52,6 +52,7 @@ impl Scratch {
         let folder = std::env::temp_dir().join(name);
         let made = std::fs::create_dir(&folder).and_then(|()| mode(&folder, 0o711));
         made.map_err(|e| format!("{}: {e}", folder.display()))?;
+        let _ = crate::sst::watch::SCRATCH.set(folder.clone());
         let scratch = Scratch(folder);
         let pipe = scratch.pipe();
         let path = std::ffi::CString::new(pipe.as_os_str().as_bytes()).map_err(|e| e.to_string())?;

@@ -21,7 +21,7 @@ mod joiner;
 mod options;
 mod place;
 mod position;
-mod watch;
+pub mod watch;
 mod wire;
 
 use crate::Result;

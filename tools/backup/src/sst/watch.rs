@@ -1,6 +1,6 @@
 //! The program ends with the server that has started it, and holds none of its files.
 //!
-//! The programs that this one runs are killed with it: `rest::ends_with_us`.
+//! The programs that this one runs are killed with it: `other_engines::ends_with_us`.
 use super::log;
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -11,8 +11,10 @@ const SERVER_GONE: i32 = 32;
 /// What stands between the server and this program: a shell, which may or may not stay.
 const SHELLS: &[&str] = &["sh", "dash", "bash"];
 
-/// A file that goes when the program ends with its server.
+/// A file that is removed when the program ends with its server.
 pub static IN_PROGRESS: OnceLock<PathBuf> = OnceLock::new();
+/// A folder for temporary files that is removed then.
+pub static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
 
 /// A socket or a lock of a server that has ended would be taken for its own by the next one.
 pub fn close_inherited_files() {
@@ -37,6 +39,9 @@ pub fn end_with_server(server: Option<u32>) {
             );
             if let Some(path) = IN_PROGRESS.get() {
                 let _ = std::fs::remove_file(path);
+            }
+            if let Some(folder) = SCRATCH.get() {
+                let _ = std::fs::remove_dir_all(folder);
             }
             std::process::exit(SERVER_GONE);
         }
