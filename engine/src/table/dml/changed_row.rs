@@ -64,7 +64,7 @@ impl<'a> ChangedRow<'a> {
     }
 
     /// `body` with the new entries in the order in which their indexes were made. As in InnoDB,
-    /// that order says which error of several is told.
+    /// that order decides which of several errors is returned.
     pub fn by_age<R>(&self, layout: &Layout, body: impl FnOnce(&ChangedRow<'_>) -> R) -> R {
         if layout.is_by_age() {
             return body(self);

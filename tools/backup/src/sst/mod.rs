@@ -15,7 +15,7 @@
 //! The design: `docs/decisions/2026-11-28-galera-transfer.md`.
 //!
 //! Reading order: `donor`, `joiner`, `place` (from the restored files to the data directory),
-//! `position`, `wire` (what the two say to each other), `options` (how the server calls), `watch`.
+//! `position`. Then `wire` (the protocol), `options` (how the server calls), `watch`.
 mod donor;
 mod joiner;
 mod options;

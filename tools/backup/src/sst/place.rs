@@ -6,8 +6,8 @@
 //!   that the node's position is unknown. A start after a crash in between then asks for a full
 //!   transfer. It never takes half of the files for a state.
 //!
-//! The steps: the two directories of Sluice change places, in one call; the other old files go; the
-//! binary logs and the files of the other engines come; Sluice's files get their position.
+//! The steps: the two directories of Sluice change places, in one call. The other old files go. The
+//! binary logs and the files of the other engines come. Sluice's files get their position.
 use super::options::Options;
 use super::{log, position, watch};
 use crate::other_engines::{ends_with_us, last_lines};
