@@ -39,7 +39,7 @@ struct Arguments {
 #[derive(Subcommand)]
 enum Command {
     /// Backs up a running server: Sluice, InnoDB and the rest at one point of the binary log
-    Backup(BackupArguments),
+    Backup(Box<BackupArguments>),
     /// Restores a backup into a new data directory, and checks every page of Sluice
     Restore(RestoreArguments),
     /// Prints what a backup says of itself; reads all of it, and checks every frame
