@@ -62,7 +62,7 @@ class Day:
         sql("CREATE TABLE orders (id INT PRIMARY KEY, customer INT NOT NULL, note VARCHAR(100), KEY (customer)) ENGINE=Sluice", "shop")
         sql("CREATE TABLE parcels (id INT PRIMARY KEY, note VARCHAR(100)) ENGINE=Sluice", "shop")
         sql("CREATE TABLE stock (id INT PRIMARY KEY, n INT NOT NULL) ENGINE=InnoDB", "shop")
-        sql("INSERT INTO orders SELECT seq, seq % 100, CONCAT('order ', seq) FROM seq_1_to_20000", "shop")
+        sql("INSERT INTO orders SELECT seq, seq % 100, CONCAT('order ', seq) FROM seq_1_to_100000", "shop")
         sql("INSERT INTO stock SELECT seq, 10 FROM seq_1_to_100", "shop")
 
     def run(self):
@@ -70,14 +70,14 @@ class Day:
         self.prepare()
         sunday, monday, pages = folder / "sunday.slb", folder / "monday.slb", folder / "pages"
         self.must_backup(sunday, f"--save-pages={pages}")
-        sql("UPDATE orders SET note = 'sent' WHERE customer = 7; INSERT INTO orders VALUES (30000, 1, 'on monday')", "shop")
+        sql("UPDATE orders SET note = 'sent' WHERE id <= 200; INSERT INTO orders VALUES (300000, 1, 'on monday')", "shop")
         prepared = connect(self.server, "shop")
         for statement in ("XA START 'x'", "INSERT INTO parcels VALUES (1, 'prepared')", "XA END 'x'", "XA PREPARE 'x'"):
             prepared.cursor().execute(statement)
         self.must_backup(monday, f"--incremental={pages}", f"--save-pages={pages}")
         check(monday.stat().st_size < sunday.stat().st_size, True, "the increment is smaller than its base")
 
-        sql("INSERT INTO orders VALUES (30001, 1, 'after the backup'); UPDATE stock SET n = 9 WHERE id = 1", "shop")
+        sql("INSERT INTO orders VALUES (300001, 1, 'after the backup'); UPDATE stock SET n = 9 WHERE id = 1", "shop")
         time.sleep(1.1)
         before = sql("SELECT NOW()")[0][0]
         time.sleep(1.1)
@@ -119,7 +119,7 @@ class Day:
 
     def judge(self):
         sql = self.second.sql
-        check(sql("SELECT COUNT(*), SUM(note = 'sent'), MAX(id) FROM orders", "shop"), [["20002", "200", "30001"]], "orders, before the mistake")
+        check(sql("SELECT COUNT(*), SUM(note = 'sent'), MAX(id) FROM orders", "shop"), [["100002", "200", "300001"]], "orders, before the mistake")
         check(sql("SELECT SUM(n) FROM stock", "shop"), [["999"]], "stock, before the mistake")
         check(sql("XA RECOVER")[0][-1], "x", "the prepared transaction")
         sql("XA COMMIT 'x'")
@@ -132,7 +132,7 @@ class Day:
         done = subprocess.run(self.server.client("shop"), stdin=dump.stdout, capture_output=True, text=True)
         if dump.wait() or done.returncode:
             raise Wrong(f"one table: {done.stderr}")
-        check(self.server.sql("SELECT COUNT(*) FROM orders", "shop"), [["20002"]], "one table, back in the first server")
+        check(self.server.sql("SELECT COUNT(*) FROM orders", "shop"), [["100002"]], "one table, back in the first server")
         check(self.server.sql("SHOW CREATE TABLE orders", "shop")[0][1].count("ENGINE=SLUICE"), 1, "its engine is Sluice")
 
     def stream(self):
