@@ -14,7 +14,7 @@ use crate::io::sim::SimDisk;
 use std::sync::Arc;
 
 /// Small pages find more in less time.
-const USUAL: u64 = if cfg!(feature = "tiny-pages") { 1500 } else { 40 };
+const USUAL: u64 = if cfg!(feature = "tiny-pages") { 800 } else { 40 };
 
 /// Bad luck has tests of its own; the log stays on.
 fn goes_on(op: &Op) -> bool {
