@@ -372,9 +372,9 @@ const char *refused_state_transfer()
 
 namespace {
 
-/* The files of a node that goes on are copied. Nothing of them is lost: both logs are durable up to
-   the position, so the node that gets them must not take its engines' two positions for those of a
-   crash. No write set commits meanwhile. */
+/* Stores the position before or after the donor's files are copied by rsync. No write set commits
+   meanwhile, and the logs of all engines are durable up to the position. So the joiner must not take
+   different positions of its engines for a lost end of a log. */
 void store_for_copy(State state)
 {
   const Stored ours= stored_position();

@@ -2,7 +2,8 @@
 //!
 //! Reserved addresses cost nothing. The mapped part is not touched before it is used, and is zero
 //! then. It is aligned for direct I/O. Huge pages are asked for: a point read touches a handful of
-//! pages all over it, and TLB misses would cost more than the search.
+//! pages all over it, and TLB misses would cost more than the search. MariaDB turns huge pages off
+//! once its plugins have started: in a server, memory that is touched later gets none.
 //!
 //! Takes no latch. One thread at a time maps and unmaps.
 //! Called by: `frame`, which hands out parts of it under the page latches.
