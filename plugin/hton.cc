@@ -10,6 +10,7 @@
 #include "ha_sluice.h"
 #include "information_schema.h"
 #include "innodb_monitor.h"
+#include "huge_pages.h"
 #include "innodb_stats_tables.h"
 #include "instruments.h"
 #include "key_text.h"
@@ -235,6 +236,7 @@ int signal_ddl_recovery_done(handlerton *)
 {
   in_ddl_recovery= false;
   drop_forgotten_tables();
+  keep_huge_pages();
   slc_engine_start_background(engine);
 #ifdef SLUICE_STAND_IN
   start_statistics_writer();
@@ -451,6 +453,7 @@ int init(void *plugin)
 
 int deinit(void *)
 {
+  forget_huge_pages();
 #ifdef SLUICE_STAND_IN
   stop_statistics_writer();
 #endif

@@ -175,7 +175,7 @@ impl Frames {
         Ok(frames)
     }
     pub fn geometry(&self) -> PoolGeometry {
-        PoolGeometry::of(self.len(), self.max).with_huge_pages(self.memory.has_huge_pages())
+        PoolGeometry::of(self.len(), self.max)
     }
     /// Frames that may get a page.
     #[inline]

@@ -19,12 +19,11 @@ const GROWTH_MIN: u64 = if cfg!(test) { 64 << 20 } else { 64 << 30 };
 /// Bytes of addresses that are reserved without a setting, at most.
 const ADDRESSES_MAX: u64 = 8 << 40;
 
-/// How much memory the pool has, and of which kind.
+/// How much memory the pool has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PoolGeometry {
     frames: usize,
     frames_max: usize,
-    huge_pages: bool,
 }
 
 impl PoolGeometry {
@@ -34,11 +33,7 @@ impl PoolGeometry {
         PoolGeometry::of(frames, frames)
     }
     pub(in crate::pool) fn of(frames: usize, frames_max: usize) -> PoolGeometry {
-        PoolGeometry {
-            frames,
-            frames_max,
-            huge_pages: false,
-        }
+        PoolGeometry { frames, frames_max }
     }
     /// A pool that can grow to about `bytes_max`. 0: to [`GROWTH`] times its size, at least to
     /// [`GROWTH_MIN`].
@@ -54,9 +49,6 @@ impl PoolGeometry {
             ..self
         }
     }
-    pub(in crate::pool) fn with_huge_pages(self, huge_pages: bool) -> PoolGeometry {
-        PoolGeometry { huge_pages, ..self }
-    }
     /// Pages that the pool can hold.
     pub fn frames(&self) -> usize {
         self.frames
@@ -68,10 +60,6 @@ impl PoolGeometry {
     /// Pages that the pool can hold after it has grown.
     pub fn frames_max(&self) -> usize {
         self.frames_max
-    }
-    /// Did the kernel accept the advice to use huge pages for the frames?
-    pub fn has_huge_pages(&self) -> bool {
-        self.huge_pages
     }
 }
 

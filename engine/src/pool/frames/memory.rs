@@ -2,15 +2,15 @@
 //!
 //! Reserved addresses cost nothing. The mapped part is not touched before it is used, and is zero
 //! then. It is aligned for direct I/O. Huge pages are asked for: a point read touches a handful of
-//! pages all over it, and TLB misses would cost more than the search. MariaDB turns huge pages off
-//! once its plugins have started: in a server, memory that is touched later gets none.
+//! pages all over it, and TLB misses would cost more than the search. MariaDB turns them off
+//! once its plugins have started; the plugin has them kept for this memory where the kernel can.
 //!
 //! Takes no latch. One thread at a time maps and unmaps.
 //! Called by: `frame`, which hands out parts of it under the page latches.
 use crate::base::observer::{memory, Memory};
 use crate::base::{Error, Result};
 use std::ptr::NonNull;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that are given back in one call. Page faults of other threads wait for the call.
 const RELEASE_STEP: usize = 16 << 20;
@@ -22,7 +22,6 @@ pub(in crate::pool) struct Region {
     reserved: usize,
     /// Bytes that are mapped now.
     mapped: AtomicUsize,
-    huge_pages: AtomicBool,
 }
 
 // SAFETY: a region is plain memory owned by its value, and gives out no reference to it. The page
@@ -48,7 +47,6 @@ impl Region {
             base: NonNull::new(at.cast::<u8>()).expect("mmap never gives address 0"),
             reserved: len,
             mapped: AtomicUsize::new(0),
-            huge_pages: AtomicBool::new(false),
         })
     }
     pub fn base(&self) -> NonNull<u8> {
@@ -73,8 +71,7 @@ impl Region {
             )));
         }
         // SAFETY: advice about our own mapping; its failure costs speed only.
-        let advised = unsafe { libc::madvise(at, to - from, libc::MADV_HUGEPAGE) };
-        self.huge_pages.store(advised == 0, Ordering::Relaxed);
+        unsafe { libc::madvise(at, to - from, libc::MADV_HUGEPAGE) };
         self.mapped.fetch_add(to - from, Ordering::Relaxed);
         memory(Memory::BufferPool, (to - from) as i64);
         Ok(())
@@ -96,10 +93,6 @@ impl Region {
             self.mapped.fetch_sub(to - from, Ordering::Relaxed);
             memory(Memory::BufferPool, -((to - from) as i64));
         }
-    }
-    /// Did the kernel accept the advice to use huge pages?
-    pub fn has_huge_pages(&self) -> bool {
-        self.huge_pages.load(Ordering::Relaxed)
     }
 }
 
