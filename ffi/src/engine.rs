@@ -8,7 +8,7 @@
 use super::abi::*;
 use super::backup::BackupThread;
 use super::error::{code, code_of, guard};
-use parking_lot::Mutex;
+use sluice::base::sync::{Rank, RankedMutex};
 use sluice::base::{Counters, Error, Result};
 use sluice::engine::config::{Values, SETTINGS};
 use sluice::engine::{Close, Config, Engine, KeyText, Level};
@@ -22,7 +22,7 @@ use std::sync::{Arc, OnceLock};
 pub struct slc_engine {
     engine: Arc<Engine>,
     read_only: bool,
-    backup: Mutex<BackupThread>,
+    backup: RankedMutex<BackupThread>,
 }
 
 /// `Err(ReadOnly)` if `sluice_read_only` is set.
@@ -48,7 +48,7 @@ impl slc_engine {
     }
     /// # Safety
     /// As for [`slc_engine::of`].
-    pub unsafe fn backup_of<'a>(engine: *const slc_engine) -> &'a Mutex<BackupThread> {
+    pub unsafe fn backup_of<'a>(engine: *const slc_engine) -> &'a RankedMutex<BackupThread> {
         // SAFETY: the caller's promise.
         unsafe { &(*engine).backup }
     }
@@ -180,7 +180,7 @@ pub unsafe extern "C" fn slc_engine_open(config_in: *const slc_config, out: *mut
                     *out = Box::into_raw(Box::new(slc_engine {
                         engine,
                         read_only,
-                        backup: Mutex::default(),
+                        backup: RankedMutex::new(Rank::BackupThread, BackupThread::default()),
                     }))
                 };
                 SLC_OK

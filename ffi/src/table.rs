@@ -9,7 +9,7 @@ use super::engine::{array, check_writable, enter, enter_code, enter_value, name,
 use super::error::code;
 use super::foreign::{foreign_specs, key_parts};
 use super::trx::slc_trx;
-use parking_lot::Mutex;
+use sluice::base::sync::RankedMutex;
 use sluice::base::{Error, Result};
 use sluice::change::Buffering;
 use sluice::engine::Engine;
@@ -23,9 +23,9 @@ pub struct slc_table {
     pub table: Arc<Table>,
     pub read_only: bool,
     /// Index names handed out as C strings; kept until close.
-    names: Mutex<Vec<CString>>,
+    names: RankedMutex<Vec<CString>>,
     /// Schemas handed out; kept until close.
-    schema: Mutex<Vec<Vec<u8>>>,
+    schema: RankedMutex<Vec<Vec<u8>>>,
 }
 
 impl slc_table {
@@ -254,8 +254,8 @@ pub unsafe extern "C" fn slc_table_open(
                     engine: engine.clone(),
                     table,
                     read_only,
-                    names: Mutex::default(),
-                    schema: Mutex::default(),
+                    names: RankedMutex::default(),
+                    schema: RankedMutex::default(),
                 };
                 unsafe { *out = Box::into_raw(Box::new(handle)) };
                 SLC_OK
@@ -277,8 +277,9 @@ pub unsafe extern "C" fn slc_table_close(table: *mut slc_table) {
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_schema(table: *mut slc_table) -> slc_bytes {
     let handle = unsafe { slc_table::of(table) };
+    let layout = handle.table.layout();
+    let schema = &layout.schema;
     let mut kept = handle.schema.lock();
-    let schema = &handle.table.layout().schema;
     if !kept.iter().any(|k| k == schema) {
         kept.push(schema.clone());
     }

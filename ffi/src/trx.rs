@@ -8,7 +8,7 @@
 use super::abi::*;
 use super::engine::{enter, enter_value, slc_engine};
 use super::waiter::CallbackWaiter;
-use parking_lot::Mutex;
+use sluice::base::sync::{Rank, RankedMutex};
 use sluice::base::{Result, UndoPtr};
 use sluice::engine::Engine;
 use sluice::txn::{Isolation, Trx, TrxShared, Xid};
@@ -24,7 +24,7 @@ pub struct slc_trx {
     /// connection, or another one, ends it, and `trx` is a fresh one.
     in_doubt: Option<Arc<TrxShared>>,
     /// The part of `trx` that other threads use.
-    shared: Mutex<Arc<TrxShared>>,
+    shared: RankedMutex<Arc<TrxShared>>,
     waiter: Arc<CallbackWaiter>,
     connection: u64,
 }
@@ -52,7 +52,7 @@ pub unsafe extern "C" fn slc_trx_new(
         let trx = engine.new_trx(waiter.clone(), connection);
         Box::into_raw(Box::new(slc_trx {
             engine: engine.clone(),
-            shared: Mutex::new(trx.shared.clone()),
+            shared: RankedMutex::new(Rank::Leaf, trx.shared.clone()),
             trx,
             prepared: None,
             in_doubt: None,

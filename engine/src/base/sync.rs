@@ -22,6 +22,8 @@ pub use std::thread_local;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Rank {
+    /// The thread of a server's hot backup, while it is started or stopped. Over latches.
+    BackupThread = 1,
     /// The engine's threads, while they are started or stopped. Over latches.
     EngineWorkers = 2,
     /// One switch of the redo log, off or on, at a time. Over latches.
@@ -83,6 +85,7 @@ pub enum Rank {
 impl Rank {
     /// In ascending order.
     pub const ALL: &'static [Rank] = &[
+        Rank::BackupThread,
         Rank::EngineWorkers,
         Rank::RedoSwitch,
         Rank::Gauges,
