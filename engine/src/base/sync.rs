@@ -81,6 +81,10 @@ pub enum Rank {
 }
 
 impl Rank {
+    /// A mutex of the rank is taken only while no page latch is held ("over latches").
+    pub fn is_over_latches(self) -> bool {
+        self < Rank::LockShard
+    }
     /// In ascending order.
     pub const ALL: &'static [Rank] = &[
         Rank::EngineWorkers,
@@ -153,6 +157,47 @@ thread_local! {
     static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
+#[cfg(debug_assertions)]
+thread_local! {
+    static LATCHES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// The calling thread has taken a page latch. Debug builds count the latches of each thread.
+#[inline(always)]
+pub fn latch_taken() {
+    #[cfg(debug_assertions)]
+    LATCHES.set(LATCHES.get() + 1);
+}
+
+/// The calling thread has given a page latch back.
+#[inline(always)]
+pub fn latch_released() {
+    #[cfg(debug_assertions)]
+    {
+        let held = LATCHES.get();
+        debug_assert!(held > 0, "I5: a latch is given back by the thread that took it");
+        LATCHES.set(held - 1);
+    }
+}
+
+/// For asserts of I5: the calling thread holds no page latch. Always true in a release build.
+#[inline]
+pub fn holds_no_latch() -> bool {
+    #[cfg(debug_assertions)]
+    return LATCHES.get() == 0;
+    #[cfg(not(debug_assertions))]
+    true
+}
+
+/// For asserts: the calling thread holds neither a page latch nor a mutex. Always true in a release
+/// build.
+#[inline]
+pub fn holds_nothing() -> bool {
+    #[cfg(debug_assertions)]
+    return holds_no_latch() && HELD.with_borrow(Vec::is_empty);
+    #[cfg(not(debug_assertions))]
+    true
+}
 /// Gives up the processor, after a try to take a latch that the thread must not wait for.
 pub fn give_way() {
     std::thread::yield_now();
@@ -189,6 +234,11 @@ impl<T> RankedMutex<T> {
                     top
                 );
             }
+            debug_assert!(
+                !self.rank.is_over_latches() || holds_no_latch(),
+                "I5: {:?} is taken while a page is latched",
+                self.rank
+            );
             h.push(self.rank);
         });
         before_lock();

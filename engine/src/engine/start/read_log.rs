@@ -97,6 +97,7 @@ impl Notes<'_> {
     }
     /// Calls `note` with megabytes and seconds if it is time to.
     fn reached(&mut self, lsn: Lsn, note: impl FnOnce(u64, u64)) {
+        debug_assert!(lsn >= self.from, "recovery goes forward");
         if lsn >= self.next {
             self.next = lsn + NOTE_EVERY;
             let seconds = (self.disk.now_us() - self.start_us) / 1_000_000;
@@ -141,6 +142,7 @@ pub(super) fn apply_log(
     let round_max = Gathered::bytes_max_for(pool.size());
     let mut round = Gathered::new(round_max);
     scan(disk, behind, &mut |start, end, group| {
+        debug_assert!(behind <= start && start < end, "no group is applied in two rounds");
         split(end, group, &mut |piece| match piece {
             Piece::Page(page, records) => round.push(page, (start, end), records),
             Piece::Other(_) => Ok(()),

@@ -27,6 +27,7 @@
 //!
 //! Called by: the pool only. The layers above get a [`PageRead`], or an `Mtr` around [`PageWrite`].
 use crate::base::schedule_jitter::before_lock;
+use crate::base::sync::{latch_released, latch_taken};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::pool::frames::geometry::PoolGeometry;
 use crate::pool::frames::memory::Region;
@@ -307,6 +308,7 @@ pub struct PageRead<'p> {
 impl<'p> PageRead<'p> {
     /// The caller has just taken the S latch.
     fn holding(frames: &'p Frames, index: u32) -> PageRead<'p> {
+        latch_taken();
         PageRead {
             frame: frames.header(index),
             bytes: frames.memory(index),
@@ -357,6 +359,7 @@ impl Drop for PageRead<'_> {
     fn drop(&mut self) {
         // SAFETY: made only with the S latch held (`holding`), which is given back here only.
         unsafe { self.frame.latch.unlock_shared() }
+        latch_released();
     }
 }
 
@@ -372,6 +375,7 @@ pub(in crate::pool) struct PageWrite<'p> {
 impl<'p> PageWrite<'p> {
     /// The caller has just taken the X latch.
     fn holding(frames: &'p Frames, index: u32) -> PageWrite<'p> {
+        latch_taken();
         PageWrite {
             frame: frames.header(index),
             bytes: frames.memory(index),
@@ -432,6 +436,7 @@ impl Drop for PageWrite<'_> {
         // SAFETY: made only with the X latch held (`holding`), which is given back here or in
         // `downgrade`, which does not drop.
         unsafe { self.frame.latch.unlock_exclusive() }
+        latch_released();
     }
 }
 
