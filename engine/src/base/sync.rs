@@ -118,6 +118,16 @@ impl Rank {
     ];
 }
 
+const _: () = {
+    let mut i = 1;
+    while i < Rank::ALL.len() {
+        assert!(
+            (Rank::ALL[i - 1] as u8) < Rank::ALL[i] as u8,
+            "ranks are listed in ascending order"
+        );
+        i += 1;
+    }
+};
 /// Times that a thread found a mutex of the rank locked, and threads that wait now.
 struct Contention {
     waits: [AtomicU64; Rank::Leaf as usize + 1],
@@ -148,7 +158,8 @@ fn wait_for<T>(rank: Rank, mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     CONTENTION.now.fetch_add(1, Ordering::Relaxed);
     let mut guard = None;
     mutex_wait(rank as u8, &mut || guard = Some(mutex.lock()));
-    CONTENTION.now.fetch_sub(1, Ordering::Relaxed);
+    let waiting = CONTENTION.now.fetch_sub(1, Ordering::Relaxed);
+    debug_assert!(waiting > 0, "a wait ends once");
     guard.expect("the observer runs what it observes")
 }
 
@@ -310,10 +321,14 @@ impl RankedCondvar {
         self.0.notify_all();
     }
     pub fn wait<T>(&self, guard: &mut RankedGuard<'_, T>) {
+        #[cfg(debug_assertions)]
+        assert!(guard.is_newest(), "a thread that sleeps holds no later mutex");
         self.0.wait(&mut guard.inner);
     }
     /// False: the time is up.
     pub fn wait_for<T>(&self, guard: &mut RankedGuard<'_, T>, timeout: Duration) -> bool {
+        #[cfg(debug_assertions)]
+        assert!(guard.is_newest(), "a thread that sleeps holds no later mutex");
         !self.0.wait_for(&mut guard.inner, timeout).timed_out()
     }
     /// Waits until `condition` is false. False: the time is up.
@@ -323,10 +338,19 @@ impl RankedCondvar {
         condition: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> bool {
+        #[cfg(debug_assertions)]
+        assert!(guard.is_newest(), "a thread that sleeps holds no later mutex");
         !self.0.wait_while_for(&mut guard.inner, condition, timeout).timed_out()
     }
 }
 
+#[cfg(debug_assertions)]
+impl<T> RankedGuard<'_, T> {
+    /// No mutex was taken after this one. For asserts.
+    fn is_newest(&self) -> bool {
+        HELD.with_borrow(|held| held.last() == Some(&self.rank))
+    }
+}
 impl<'a, T> RankedGuard<'a, T> {
     /// The parking_lot guard, for waiting on a condition variable.
     pub fn raw(&mut self) -> &mut MutexGuard<'a, T> {

@@ -35,6 +35,7 @@ pub const CHUNK: usize = PAGE_SIZE - AT_DATA;
 
 /// Allocates the first page, empty. The caller logs the undo record that names it in the same Mtr.
 pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> Result<PageNo> {
+    debug_assert_ne!(owner, 0, "I10: a chain is known by the transaction that made it");
     let no = space::allocate(mtr, file, 0)?;
     let page = mtr.create(PageId::new(file, no), index, PageType::Overflow, 0)?;
     let mut header = [0u8; 10];
@@ -54,6 +55,7 @@ pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
 /// Fills a chain just created, in bounded Mtrs of its own (I7). Returns the LSN of the last one. On
 /// error the chain is shorter, but whole.
 pub fn fill(pool: &Pool, file: FileId, first: PageNo, data: &[u8]) -> Result<Lsn> {
+    debug_assert_ne!(first, 0, "page 0 is a file's header");
     let mut no = first;
     let mut rest = data;
     loop {

@@ -177,6 +177,10 @@ fn unlink(pool: &Pool, file: FileId) -> (String, Result<()>) {
     // The file is unregistered first: no flush and no read-ahead of it begins after this.
     let name = pool.files().remove(file).unwrap_or_else(|| file_name(file));
     pool.discard_file(file);
+    debug_assert!(
+        !pool.files().contains(file),
+        "no page of a file that is removed is written"
+    );
     let removed = pool.disk().remove(&name);
     (name, removed)
 }

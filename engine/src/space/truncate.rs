@@ -30,6 +30,7 @@ pub fn truncate_free_end(pool: &Pool, file: FileId, keep: u32, most: u32) -> Res
     if end >= pages {
         return Ok(0);
     }
+    debug_assert!(end >= keep, "pages that are to be kept stay");
     let held = lock.lock();
     let bitmaps = (end..pages).filter(|no| is_bitmap(*no)).count() as u32;
     mtr.edit_u32(head, PAGES_OFFSET, end);

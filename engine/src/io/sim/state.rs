@@ -100,6 +100,10 @@ impl State {
     }
     pub fn add_body(&mut self, bytes: Vec<u8>) -> u64 {
         self.next_body += 1;
+        debug_assert!(
+            !self.bodies.contains_key(&self.next_body),
+            "contents have a number of their own"
+        );
         let body = Body {
             live: bytes.clone(),
             durable: bytes,

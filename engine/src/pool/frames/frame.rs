@@ -124,6 +124,7 @@ impl Frame {
         self.refs.store(REFS_AHEAD, Ordering::Relaxed);
     }
     pub fn set_refs(&self, refs: u8) {
+        debug_assert!(refs & REFS_AHEAD == 0, "the mark of a page read ahead is no count");
         self.refs.store(refs, Ordering::Relaxed);
     }
     pub fn refs(&self) -> u8 {
@@ -415,6 +416,7 @@ impl<'p> PageWrite<'p> {
     }
     /// The page was just read from its place.
     pub fn note_base(&self) {
+        debug_assert!(self.key() < KEY_WITHDRAWN, "a page that was read has its number");
         self.frame.base_lsn.store(page_lsn(self.bytes()), Ordering::Relaxed);
     }
     pub fn downgrade(self) -> PageRead<'p> {
