@@ -209,6 +209,18 @@ pub fn holds_nothing() -> bool {
     #[cfg(not(debug_assertions))]
     true
 }
+/// Runs what a test does at a sync point. It stands for another thread, which holds nothing.
+#[cfg(test)]
+pub fn as_another_thread(act: impl FnOnce()) {
+    #[cfg(debug_assertions)]
+    let held = (LATCHES.take(), HELD.take());
+    act();
+    #[cfg(debug_assertions)]
+    {
+        LATCHES.set(held.0);
+        HELD.set(held.1);
+    }
+}
 /// Gives up the processor, after a try to take a latch that the thread must not wait for.
 pub fn give_way() {
     std::thread::yield_now();

@@ -22,6 +22,10 @@ use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 
 /// Pages of a new file: header, bitmap and six more. Small tables stay small.
 const FIRST_PAGES: u32 = 8;
+const _: () = assert!(
+    FIRST_PAGES > FIRST_BITMAP,
+    "a new file has its header and its first bitmap"
+);
 /// Prefix of the names of files that are removed at a restart.
 pub const TEMPORARY_PREFIX: &str = "tmp_";
 

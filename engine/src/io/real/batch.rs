@@ -195,6 +195,7 @@ fn run(
             in_flight += 1;
         }
         drop(queue);
+        debug_assert!(in_flight <= DEPTH, "the ring has room for what is under way");
         if !sound {
             // Completions arrive in shared memory, without another call of the kernel.
             std::thread::sleep(POLL);
@@ -207,6 +208,10 @@ fn run(
             }
         }
         for completion in ring.completion() {
+            debug_assert!(
+                in_flight > 0 && (completion.user_data() as usize) < next,
+                "a completion is of a request that was made"
+            );
             results[completion.user_data() as usize] = completion.result();
             in_flight -= 1;
         }

@@ -141,6 +141,14 @@ impl State {
             return Ok(Fate::Crashed);
         }
         let mut fault = self.change_faults.remove(&self.changes);
+        debug_assert!(
+            self.crash_at.is_none_or(|at| at > self.changes),
+            "S4: nothing is written after the crash"
+        );
+        debug_assert!(
+            self.change_faults.keys().all(|at| *at > self.changes),
+            "S5: a fault strikes when its call comes"
+        );
         if fault == Some(Fault::Full) && what == "sync" {
             fault = None;
             self.change_faults.entry(self.changes + 1).or_insert(Fault::Full);
