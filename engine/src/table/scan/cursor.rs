@@ -180,7 +180,6 @@ impl Cursor {
             scan.at.next <= scan.at.batch.len(),
             "the entry handed out is one of the batch"
         );
-        debug_assert!(pk_len <= key.len(), "a key ends with the clustered key");
         scan.at.steps.pass();
         scan.taken = None;
         scan.was_semi_consistent = false;

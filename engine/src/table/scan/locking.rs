@@ -137,10 +137,6 @@ impl LockingReader<'_> {
             // As in `RowWriter::ranges_still_free`.
             fence(Ordering::SeqCst);
             locked_to = Some(key);
-            debug_assert!(
-                hi.as_deref().is_none_or(|hi| lo[..] <= *hi),
-                "the range passed over has an order"
-            );
             // Look again: an entry inserted before the range was locked is met now, and a later
             // insert waits.
             self.scan.at.step_back_to(&from, was_positioned);

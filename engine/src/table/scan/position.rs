@@ -239,11 +239,6 @@ impl Position {
             self.next = 0;
             self.batch_undo = trx.undo_top();
             let filled = scan.fill(&reader.pool, &mut self.batch, self.direction, limit)?;
-            debug_assert!(
-                filled <= limit.entries,
-                "a batch is bounded, and so is the time under its latch"
-            );
-            debug_assert_eq!(filled, self.batch.len(), "the batch holds what was copied");
             check_not_quarantined(scan.index())?;
             if let Some(key) = scan.take_dense() {
                 reader.merge_met(scan.index(), &key)?;

@@ -111,7 +111,6 @@ impl RowScan {
         if !layout.is_seen_by(&view, index) {
             return Err(Error::TableChanged);
         }
-        debug_assert!(self.is_dirty_read(), "a locking read has no view of its own");
         self.view = Some(view);
         Ok(())
     }
