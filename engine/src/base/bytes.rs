@@ -23,6 +23,7 @@ pub fn put_u32(b: &mut [u8], at: usize, v: u32) {
     b[at..at + 4].copy_from_slice(&v.to_le_bytes());
 }
 pub fn put_u48(b: &mut [u8], at: usize, v: u64) {
+    debug_assert!(v >> 48 == 0, "six bytes hold the number");
     b[at..at + 6].copy_from_slice(&v.to_le_bytes()[..6]);
 }
 pub fn put_u64(b: &mut [u8], at: usize, v: u64) {

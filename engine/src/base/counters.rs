@@ -35,7 +35,8 @@ impl Counter {
         self.add(1);
     }
     pub fn sub(&self, n: u64) {
-        self.0.fetch_sub(n, Ordering::Relaxed);
+        let before = self.0.fetch_sub(n, Ordering::Relaxed);
+        debug_assert!(before >= n, "a gauge does not go below zero");
     }
     pub fn set(&self, n: u64) {
         self.0.store(n, Ordering::Relaxed);

@@ -191,6 +191,7 @@ impl Error {
     }
     /// Damage in a page of a data file.
     pub fn corrupt_page(file: FileId, page: PageNo, what: impl Into<String>) -> Error {
+        debug_assert_ne!(file, 0, "a page belongs to a data file");
         Error::Corrupt(Box::new(Damage {
             file,
             page: Some(page),

@@ -86,6 +86,7 @@ pub fn run_thread(name: &str, body: impl FnOnce()) {
 
 /// The work of the calling thread has come so far.
 pub fn progress(stage: Stage, done: u64, total: u64) {
+    debug_assert!(done <= total && total > 0, "the work ends when all of it is done");
     if let Some(observer) = observer() {
         observer.progress(stage, done, total);
     }

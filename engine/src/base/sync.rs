@@ -83,6 +83,10 @@ pub enum Rank {
 }
 
 impl Rank {
+    /// A mutex of the rank is taken only while no page latch is held ("over latches").
+    pub fn is_over_latches(self) -> bool {
+        self < Rank::LockShard
+    }
     /// In ascending order.
     pub const ALL: &'static [Rank] = &[
         Rank::BackupThread,
@@ -117,6 +121,16 @@ impl Rank {
     ];
 }
 
+const _: () = {
+    let mut i = 1;
+    while i < Rank::ALL.len() {
+        assert!(
+            (Rank::ALL[i - 1] as u8) < Rank::ALL[i] as u8,
+            "ranks are listed in ascending order"
+        );
+        i += 1;
+    }
+};
 /// Times that a thread found a mutex of the rank locked, and threads that wait now.
 struct Contention {
     waits: [AtomicU64; Rank::Leaf as usize + 1],
@@ -147,7 +161,8 @@ fn wait_for<T>(rank: Rank, mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     CONTENTION.now.fetch_add(1, Ordering::Relaxed);
     let mut guard = None;
     mutex_wait(rank as u8, &mut || guard = Some(mutex.lock()));
-    CONTENTION.now.fetch_sub(1, Ordering::Relaxed);
+    let waiting = CONTENTION.now.fetch_sub(1, Ordering::Relaxed);
+    debug_assert!(waiting > 0, "a wait ends once");
     guard.expect("the observer runs what it observes")
 }
 
@@ -156,6 +171,59 @@ thread_local! {
     static HELD: std::cell::RefCell<Vec<Rank>> = const { std::cell::RefCell::new(Vec::new()) };
 }
 
+#[cfg(debug_assertions)]
+thread_local! {
+    static LATCHES: std::cell::Cell<u32> = const { std::cell::Cell::new(0) };
+}
+
+/// The calling thread has taken a page latch. Debug builds count the latches of each thread.
+#[inline(always)]
+pub fn latch_taken() {
+    #[cfg(debug_assertions)]
+    LATCHES.set(LATCHES.get() + 1);
+}
+
+/// The calling thread has given a page latch back.
+#[inline(always)]
+pub fn latch_released() {
+    #[cfg(debug_assertions)]
+    {
+        let held = LATCHES.get();
+        debug_assert!(held > 0, "I5: a latch is given back by the thread that took it");
+        LATCHES.set(held - 1);
+    }
+}
+
+/// For asserts of I5: the calling thread holds no page latch. Always true in a release build.
+#[inline]
+pub fn holds_no_latch() -> bool {
+    #[cfg(debug_assertions)]
+    return LATCHES.get() == 0;
+    #[cfg(not(debug_assertions))]
+    true
+}
+
+/// For asserts: the calling thread holds neither a page latch nor a mutex. Always true in a release
+/// build.
+#[inline]
+pub fn holds_nothing() -> bool {
+    #[cfg(debug_assertions)]
+    return holds_no_latch() && HELD.with_borrow(Vec::is_empty);
+    #[cfg(not(debug_assertions))]
+    true
+}
+/// Runs what a test does at a sync point. It stands for another thread, which holds nothing.
+#[cfg(test)]
+pub fn as_another_thread(act: impl FnOnce()) {
+    #[cfg(debug_assertions)]
+    let held = (LATCHES.take(), HELD.take());
+    act();
+    #[cfg(debug_assertions)]
+    {
+        LATCHES.set(held.0);
+        HELD.set(held.1);
+    }
+}
 /// Gives up the processor, after a try to take a latch that the thread must not wait for.
 pub fn give_way() {
     std::thread::yield_now();
@@ -192,6 +260,11 @@ impl<T> RankedMutex<T> {
                     top
                 );
             }
+            debug_assert!(
+                !self.rank.is_over_latches() || holds_no_latch(),
+                "I5: {:?} is taken while a page is latched",
+                self.rank
+            );
             h.push(self.rank);
         });
         before_lock();
@@ -263,10 +336,14 @@ impl RankedCondvar {
         self.0.notify_all();
     }
     pub fn wait<T>(&self, guard: &mut RankedGuard<'_, T>) {
+        #[cfg(debug_assertions)]
+        assert!(guard.is_newest(), "a thread that sleeps holds no later mutex");
         self.0.wait(&mut guard.inner);
     }
     /// False: the time is up.
     pub fn wait_for<T>(&self, guard: &mut RankedGuard<'_, T>, timeout: Duration) -> bool {
+        #[cfg(debug_assertions)]
+        assert!(guard.is_newest(), "a thread that sleeps holds no later mutex");
         !self.0.wait_for(&mut guard.inner, timeout).timed_out()
     }
     /// Waits until `condition` is false. False: the time is up.
@@ -276,10 +353,19 @@ impl RankedCondvar {
         condition: impl FnMut(&mut T) -> bool,
         timeout: Duration,
     ) -> bool {
+        #[cfg(debug_assertions)]
+        assert!(guard.is_newest(), "a thread that sleeps holds no later mutex");
         !self.0.wait_while_for(&mut guard.inner, condition, timeout).timed_out()
     }
 }
 
+#[cfg(debug_assertions)]
+impl<T> RankedGuard<'_, T> {
+    /// No mutex was taken after this one. For asserts.
+    fn is_newest(&self) -> bool {
+        HELD.with_borrow(|held| held.last() == Some(&self.rank))
+    }
+}
 impl<'a, T> RankedGuard<'a, T> {
     /// The parking_lot guard, for waiting on a condition variable.
     pub fn raw(&mut self) -> &mut MutexGuard<'a, T> {

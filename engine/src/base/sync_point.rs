@@ -3,6 +3,8 @@
 //! A test that registers an action meets on every run an interleaving that threads meet once in a
 //! million runs. Outside the tests [`sync_point`] compiles to nothing. Called by: every layer.
 #[cfg(test)]
+use super::sync::as_another_thread;
+#[cfg(test)]
 use std::cell::RefCell;
 #[cfg(test)]
 use std::rc::Rc;
@@ -129,10 +131,10 @@ pub fn sync_point(now: SyncPoint) {
         Some(actions.remove(at).1)
     });
     if let Some(action) = due {
-        action();
+        as_another_thread(action);
     }
     let visitor = VISITOR.with_borrow(Clone::clone);
     if let Some(visitor) = visitor {
-        visitor(now);
+        as_another_thread(|| visitor(now));
     }
 }

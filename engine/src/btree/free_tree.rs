@@ -9,6 +9,7 @@ use super::node::Node;
 use super::pages::{begin, mark_free_named};
 use super::sorted::extents::{is_list_of, listed, ExtentList};
 use super::tree::Tree;
+use crate::base::sync::holds_no_latch;
 use crate::base::{PageId, PageNo, Result};
 use crate::pool::page::{page_index, page_type};
 use crate::pool::{Mtr, PageType, Pool};
@@ -64,6 +65,7 @@ impl<'p> TreeRemover<'p> {
     /// those of this tree. Returns the number of unreadable pages that belong to no known tree.
     /// None: try later, a load or another such scan is going on in the file.
     pub fn remove_scattered(&self) -> Result<Option<usize>> {
+        debug_assert!(holds_no_latch(), "I7: every page is freed in an Mtr of its own");
         let pool = self.pool;
         // A page of a load that is not written yet still holds its old content. That may be a page
         // of this tree which was freed since.
@@ -90,6 +92,7 @@ impl<'p> TreeRemover<'p> {
     /// Frees the page if its header names this tree. True: the page is broken, and `broken` decided
     /// what to do with it.
     fn free_own(&self, no: PageNo, broken: impl FnOnce(&mut Mtr<'_>, PageId) -> Result<()>) -> Result<bool> {
+        debug_assert_ne!(no, 0, "page 0 is a file's header");
         let pool = self.pool;
         let id = self.tree.page_id(no);
         if !space::is_used(pool, id)? {

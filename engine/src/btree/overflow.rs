@@ -54,6 +54,7 @@ pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
 /// Fills a chain just created, in bounded Mtrs of its own (I7). Returns the LSN of the last one. On
 /// error the chain is shorter, but whole.
 pub fn fill(pool: &Pool, file: FileId, first: PageNo, data: &[u8]) -> Result<Lsn> {
+    debug_assert_ne!(first, 0, "page 0 is a file's header");
     let mut no = first;
     let mut rest = data;
     loop {

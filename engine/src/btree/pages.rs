@@ -3,11 +3,13 @@
 //!
 //! Called by: every file of `btree` that starts an Mtr or frees a page.
 use super::node::AT_TYPE;
+use crate::base::sync::holds_no_latch;
 use crate::base::Result;
 use crate::pool::{Mtr, PageHandle, PageType, Pool};
 
 /// Starts an Mtr for changes once the log has room for them. The caller holds no latch.
 pub fn begin(pool: &Pool) -> Result<Mtr<'_>> {
+    debug_assert!(holds_no_latch(), "I5: room in the log comes before the first latch");
     pool.redo().reserve_to_go_on()?;
     Ok(pool.begin())
 }

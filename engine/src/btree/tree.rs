@@ -39,6 +39,10 @@ impl Tree {
     }
     fn format(mtr: &mut Mtr<'_>, file: FileId, root: PageNo, index: IndexId) -> Result<Tree> {
         let tree = Tree { file, root, index };
+        debug_assert!(
+            index != 0 && root != 0,
+            "I10: a tree has a number, and a page of its own"
+        );
         tree.nodes().create_with(mtr, root, &NewNode::EMPTY)?;
         Ok(tree)
     }

@@ -33,6 +33,7 @@ const NUMBERS: &[&str] = &["0", "1", "2"];
 /// The default of a setting as a number.
 fn default_number(name: &str) -> u64 {
     let row = SETTINGS.iter().find(|setting| setting.name == name);
+    debug_assert!(row.is_some(), "every field of `Config` that is a setting has its row");
     row.map_or(0, Setting::default_number)
 }
 

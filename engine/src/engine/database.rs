@@ -42,6 +42,7 @@
 //! ```
 use super::config::Config;
 use super::instance::{Close, Engine};
+use crate::base::sync::holds_nothing;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::Disk;
@@ -111,6 +112,7 @@ impl Database {
         let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
         trx.snapshot_by_locking = true;
         self.engine.start(&mut trx, isolation, LOCK_WAIT_TIMEOUT_MS);
+        debug_assert!(trx.is_started() && trx.id() == 0, "the id comes with the first write");
         Transaction {
             engine: self.engine.clone(),
             trx,
@@ -164,6 +166,7 @@ impl Transaction {
         self.on(table, |store, trx| {
             let mut cursor = store.cursor(table.clone());
             let found = cursor.get(trx, pk, lock)?;
+            debug_assert!(!found || cursor.found().is_some(), "a row that was found is at hand");
             Ok(cursor.found().filter(|_| found).map(|f| f.row.to_vec()))
         })
     }
@@ -184,6 +187,10 @@ impl Transaction {
             let mut more = cursor.seek(trx, Seek::Ge, lo)?;
             while more {
                 let found = cursor.found().ok_or(Error::NotFound)?;
+                debug_assert!(
+                    found.key >= lo && hi.is_none_or(|hi| found.key < hi),
+                    "a scan stays within its bounds"
+                );
                 if !each(found) {
                     break;
                 }
@@ -199,7 +206,9 @@ impl Transaction {
         if table.is_dropped() {
             return Err(gone());
         }
-        match body(self.engine.store(), &mut self.trx) {
+        let done = body(self.engine.store(), &mut self.trx);
+        debug_assert!(holds_nothing(), "I5: a call leaves no latch and no mutex held");
+        match done {
             Err(e) if e.is_corrupt() && table.is_dropped() => Err(gone()),
             done => done,
         }

@@ -31,6 +31,7 @@ impl DrainNotes {
         let merged = store.counters.change_buffer_merged_entries.get();
         let left = store.change.entries();
         let merged_before = std::mem::replace(&mut self.merged, merged);
+        debug_assert!(merged >= merged_before, "the counter of merged entries only grows");
         if let (Some(drain), true) = (&self.drain, draining) {
             let done = merged - drain.merged;
             progress(Stage::Drain, done, done + left.max(1));
@@ -52,6 +53,7 @@ impl DrainNotes {
             }
             Some(drain) if draining && now_us >= drain.noted_us + NOTE_EVERY_US => {
                 drain.noted_us = now_us;
+                debug_assert!(now_us >= drain.began_us, "a note comes after the begin of its drain");
                 debug_assert!(merged >= drain.merged, "the counter only grows");
                 let done = merged - drain.merged;
                 let seconds = (now_us - drain.began_us) / 1_000_000;

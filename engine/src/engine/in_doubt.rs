@@ -52,6 +52,10 @@ pub struct InDoubt {
 
 impl InDoubt {
     pub(super) fn found_at_open(store: &Arc<Store>, recovered: Vec<RecoveredTrx>) -> InDoubt {
+        debug_assert!(
+            recovered.iter().all(|r| store.trx_sys.is_active(r.id)),
+            "a transaction that was found at open is active until it is decided or undone"
+        );
         let (found, losers): (Vec<RecoveredTrx>, Vec<RecoveredTrx>) =
             recovered.into_iter().partition(|r| r.xid.is_some());
         let writers = found.iter().map(|r| (r.id, store.trx_sys.undo_top_found(r)));
@@ -72,7 +76,14 @@ impl InDoubt {
 
     /// The losers found at open: the caller rolls them back.
     pub(super) fn take_losers(&self) -> Vec<RecoveredTrx> {
-        std::mem::take(&mut self.lists.lock().losers)
+        let losers = std::mem::take(&mut self.lists.lock().losers);
+        debug_assert!(
+            losers
+                .iter()
+                .all(|loser| loser.xid.is_none() && self.losers.contains(&loser.id)),
+            "a transaction in doubt is not rolled back unasked"
+        );
+        losers
     }
 
     // ---- prepared ----
@@ -90,6 +101,14 @@ impl InDoubt {
     /// the decision, is closed.
     pub fn may_outlive_connection(&self, trx: &mut Trx) {
         self.store.trx_sys.visibility.close_view(trx);
+        debug_assert!(
+            trx.is_prepared() || trx.undo_top().is_none(),
+            "what outlives its connection is prepared"
+        );
+        debug_assert!(
+            trx.view().is_none(),
+            "an open view would hold purge back until the decision"
+        );
         let mut lists = self.lists.lock();
         lists.writers.retain(|(id, _)| self.store.trx_sys.is_active(*id));
         if trx.id() != 0 {
@@ -103,6 +122,10 @@ impl InDoubt {
     pub fn keep(&self, xid: Xid, mut trx: Trx) {
         self.store.trx_sys.visibility.close_view(&mut trx);
         debug_assert!(
+            trx.view().is_none(),
+            "an open view would hold purge back until the decision"
+        );
+        debug_assert!(
             trx.is_prepared(),
             "only a prepared transaction is kept for its decision"
         );
@@ -110,6 +133,10 @@ impl InDoubt {
         let mut lists = self.lists.lock();
         debug_assert!(
             lists.kept.iter().all(|(kept, _)| *kept != xid),
+            "one transaction of a name"
+        );
+        debug_assert!(
+            lists.found.iter().all(|found| found.xid.as_ref() != Some(&xid)),
             "one transaction of a name"
         );
         lists.kept.push((xid, trx));
@@ -120,6 +147,10 @@ impl InDoubt {
     pub fn commit_ordered(&self, xid: &Xid) {
         let mut lists = self.lists.lock();
         if let Some((_, trx)) = lists.kept.iter_mut().find(|(x, _)| x == xid) {
+            debug_assert!(
+                trx.is_started() && trx.view().is_none(),
+                "a kept transaction waits for its decision"
+            );
             self.store.trx_sys.commit_ordered(trx);
         }
     }
@@ -138,6 +169,10 @@ impl InDoubt {
             lists.found.swap_remove(at.ok_or(Error::NotFound)?)
         };
         let adopted = self.store.trx_sys.adopt(&found);
+        debug_assert!(
+            adopted.as_ref().map_or(true, Trx::is_prepared),
+            "what has a name is prepared"
+        );
         adopted.inspect_err(|_| self.lists.lock().found.push(found))
     }
 

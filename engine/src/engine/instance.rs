@@ -14,6 +14,7 @@ use super::report::rates::LastReport;
 use super::start::checkpoint::write_checkpoint;
 use super::steps::PURGE_RECORDS;
 use super::workers::{stopped, Workers};
+use crate::base::sync::holds_nothing;
 use crate::base::sync::RankedMutex;
 use crate::base::{Counters, Error, LogDedup, Lsn, Result};
 use crate::redo::{FlushMode, Redo};
@@ -85,6 +86,10 @@ impl Engine {
     /// I6: stops all writing. Called at the ABI border too, when a panic was caught.
     pub fn poison(&self, why: &str) {
         self.store.pool.poison(why);
+        debug_assert!(
+            self.check_alive().is_err(),
+            "I6: an engine that has stopped refuses all work"
+        );
         if self.redo().poison_state().is_news() {
             (self.log)(Level::Error, &stopped(why));
         }
@@ -103,6 +108,7 @@ impl Engine {
     pub fn close(&self, how: Close) -> Result<()> {
         let closed = self.finish(how);
         self.redo().poison_state().close();
+        debug_assert!(self.check_alive().is_err(), "a closed engine refuses all work");
         closed
     }
 
@@ -123,6 +129,10 @@ impl Engine {
         if let Some(workers) = workers {
             workers.stop();
         }
+        debug_assert!(
+            self.workers.lock().is_none(),
+            "no thread of the engine changes a page from here on"
+        );
         done?;
         self.store.pool.check_alive()?;
         match (how, self.store.change.entries()) {
@@ -134,6 +144,7 @@ impl Engine {
         }
         // Without the log nothing but the pages can be durable.
         self.redo_switch.set(true)?;
+        debug_assert!(self.redo_log_is_on(), "an engine closes with its log on");
         let result = match how {
             Close::LogOnly => self.flush_log(),
             _ => self.checkpoint(),
@@ -160,6 +171,7 @@ impl Engine {
     /// Purges as far as that is possible: neither a page that cannot be read nor a full disk keeps
     /// the rest from being written. A stream that fails is left out: each fails once.
     fn purge_all(&self) -> Result<()> {
+        debug_assert!(holds_nothing(), "I7: purge steps begin and end with nothing held");
         let mut logged = LogDedup::default();
         self.store.trx_sys.undo.begin_last_purge();
         loop {
@@ -201,7 +213,13 @@ impl Engine {
     }
 
     pub fn flush_log(&self) -> Result<()> {
-        self.redo().flush(self.redo().lsn(), FlushMode::Sync)
+        let lsn = self.redo().lsn();
+        self.redo().flush(lsn, FlushMode::Sync)?;
+        debug_assert!(
+            self.redo().is_flushed(lsn, FlushMode::Sync),
+            "all that was logged before is durable"
+        );
+        Ok(())
     }
 
     /// With `true`, writes a checkpoint and then holds off all writes to the engine's files, so
@@ -211,6 +229,10 @@ impl Engine {
     /// Writes are held off also if the checkpoint fails: the program may copy the files all the
     /// same. Its copy then has more to recover.
     pub fn hold_writes(&self, hold: bool) -> Result<()> {
+        debug_assert!(
+            holds_nothing(),
+            "I5: others wait for writes, so their holder holds nothing else"
+        );
         let written = if hold { self.checkpoint() } else { Ok(()) };
         self.store.pool.disk().hold_writes(hold);
         written
@@ -222,6 +244,10 @@ impl Engine {
         let flushed = self.durable_lsn();
         self.store.pool.flush_all()?;
         debug_assert!(self.durable_lsn() >= flushed, "the durable LSN never goes back");
+        debug_assert!(
+            self.store.pool.checkpoint_lsn() >= flushed,
+            "no page lacks on disk what was logged before the flush"
+        );
         write_checkpoint(&self.store.pool, self.store.pool.checkpoint_lsn())
     }
 }

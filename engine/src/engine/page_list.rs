@@ -30,6 +30,12 @@ struct State {
     is_incomplete: bool,
 }
 
+impl State {
+    /// A load that is wanted has not ended. For asserts.
+    fn is_sound(&self) -> bool {
+        self.is_incomplete || self.wanted.is_none()
+    }
+}
 /// How a load ended.
 enum LoadEnd {
     Done,
@@ -71,7 +77,9 @@ impl PageLists {
     }
     /// True while the pool lacks pages of the list, because a load has not ended.
     pub fn is_incomplete(&self) -> bool {
-        self.state.lock().is_incomplete
+        let state = self.state.lock();
+        debug_assert!(state.is_sound(), "a list that is to be loaded is not in the pool yet");
+        state.is_incomplete
     }
     /// Has the worker load the list next.
     pub fn request(&self, name: &str) -> Result<()> {
@@ -116,6 +124,10 @@ impl PageLists {
         };
         let began_us = pool.disk().now_us();
         let end = self.run(store, &mut load, pause)?;
+        debug_assert!(
+            !matches!(end, LoadEnd::Done) || load.tried == load.listed,
+            "a load that is done has tried every page of its list"
+        );
         let (read, listed) = (load.read, load.listed);
         let status = match end {
             LoadEnd::Stopped => return Ok(()),
@@ -138,6 +150,7 @@ impl PageLists {
         let mut state = self.state.lock();
         state.load_status = status.to_string();
         state.is_incomplete = state.wanted.is_some();
+        debug_assert!(state.is_sound(), "a load that ends leaves the next one wanted");
     }
     fn run(&self, store: &Store, load: &mut PageListLoad, pause: &dyn Fn(u64) -> bool) -> Result<LoadEnd> {
         let pool = &store.pool;

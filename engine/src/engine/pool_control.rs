@@ -5,6 +5,7 @@ use super::config::Level;
 use super::instance::Engine;
 use super::page_list::check_name;
 use super::pool_rates::PoolStats;
+use crate::base::sync::holds_nothing;
 use crate::base::Result;
 
 /// Requests to the buffer pool of an engine.
@@ -14,6 +15,7 @@ impl PoolControl<'_> {
     /// Changes the pool's size to about `bytes`, and returns then. A shrink calls `watch` now and
     /// then, and ends with its error. After an error the pool has its old size.
     pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
+        debug_assert!(holds_nothing(), "W2: a shrink waits for every latch");
         let old = self.0.store.pool.size();
         self.0.store.pool.resize(bytes, watch)?;
         let new = self.0.store.pool.size();

@@ -23,6 +23,10 @@ impl PurgeLag {
         let limit = store.trx_sys.purge_lag_warning.load(Ordering::Relaxed);
         let length = store.trx_sys.undo.history_length();
         let now_us = store.pool.disk().now_us();
+        debug_assert!(
+            self.warned_us.is_none() || self.warned_us == self.latest_us,
+            "the warning that is open is the latest of all"
+        );
         if limit == 0 || length < limit {
             // Half way back: a lag that swings about the limit is not logged each time.
             if self.warned_us.is_some() && length <= limit / 2 {

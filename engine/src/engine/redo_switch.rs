@@ -36,6 +36,7 @@ impl RedoSwitch {
         }
         if !on {
             redo.turn_off()?;
+            debug_assert!(redo.is_off(), "no change is logged from here on");
             (self.log)(
                 Level::Warning,
                 "the redo log is off: a crash from now on costs all tables of this engine, until it is turned on again",
@@ -49,14 +50,23 @@ impl RedoSwitch {
         // A file that cannot be opened is met before anything has begun.
         pool.flusher().open_changed_files()?;
         let first = redo.begin_on()?;
+        debug_assert!(
+            !redo.is_off() && !redo.is_on(),
+            "the log counts as on when all pages are durable"
+        );
         if let Err(e) = pool.flush_all().and_then(|()| pool.flusher().sync_files()) {
             if pool.check_alive().is_ok() {
                 redo.stay_off();
+                debug_assert!(redo.is_off(), "after an error the log is as it was before");
             }
             return Err(e);
         }
         assert!(pool.checkpoint_lsn() >= first, "no change that was not logged is left");
         redo.end_on(first)?;
+        debug_assert!(
+            redo.is_on() && redo.checkpoint_lsn() >= first,
+            "recovery begins with what is logged"
+        );
         (self.log)(Level::Info, "the redo log is on: everything is durable");
         Ok(())
     }

@@ -29,6 +29,10 @@ impl Engine {
     /// Sets what the constructors of the engine's parts do not take. Called once, before the engine
     /// is used.
     pub(in crate::engine) fn apply_at_open(&self, config: &Config) -> Result<()> {
+        debug_assert!(
+            self.workers.lock().is_none(),
+            "the settings are there before the threads"
+        );
         self.flush_log_at_trx_commit(config.flush_log_at_trx_commit)?;
         self.sort_buffer_size(config.sort_buffer_size)?;
         self.online_alter_log_max_size(config.online_alter_log_max_size)?;
@@ -61,6 +65,11 @@ impl Apply for Engine {
         self.store.redo.set_capacity(to)
     }
     fn flush_log_at_trx_commit(&self, to: CommitFlush) -> Result<()> {
+        debug_assert_eq!(
+            CommitFlush::from_number(to.number()),
+            to,
+            "commits read back what was set"
+        );
         self.commit_flush.store(to.number(), Ordering::Relaxed);
         self.store.trx_sys.visibility.set_commit_safety(match to {
             CommitFlush::Lazy => None,

@@ -119,6 +119,11 @@ impl Setting {
 }
 
 pub(super) const fn long(default: u64, min: u64, max: u64, block: u64) -> Values {
+    assert!(min <= default && default <= max, "a default lies in its range");
+    assert!(
+        block == 0 || default % block == 0 && min % block == 0,
+        "the server keeps a setting at multiples of its block"
+    );
     Values::Long {
         default,
         min,
@@ -127,12 +132,14 @@ pub(super) const fn long(default: u64, min: u64, max: u64, block: u64) -> Values
     }
 }
 pub(super) const fn int(default: u32, min: u32, max: u32) -> Values {
+    assert!(min <= default && default <= max, "a default lies in its range");
     Values::Int { default, min, max }
 }
 pub(super) const fn flag(default: bool) -> Values {
     Values::Flag { default }
 }
 pub(super) const fn choice(default: u64, words: &'static [&'static str]) -> Values {
+    assert!(default < words.len() as u64, "a default is one of the words");
     Values::Choice { default, words }
 }
 pub(super) const fn text(default: &'static str) -> Values {

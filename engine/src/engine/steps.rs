@@ -3,7 +3,8 @@
 //! The threads of `workers.rs` repeat them; the simulation calls them where its schedule says so. A
 //! step holds no latch and no lock when it returns; ending between two steps loses nothing.
 use super::start::checkpoint::write_checkpoint;
-use crate::base::{Error, Result};
+use crate::base::sync::holds_nothing;
+use crate::base::{Error, Result, TrxId};
 use crate::redo::FlushMode;
 use crate::table::Store;
 use crate::txn::{RecoveredTrx, Trx};
@@ -27,6 +28,7 @@ pub(super) fn clean(store: &Store) -> Result<()> {
         .take_unopened_news()
         .iter()
         .for_each(|text| store.tell(text));
+    debug_assert!(holds_nothing(), "I7: a step of the page cleaner leaves nothing held");
     Ok(())
 }
 
@@ -46,6 +48,10 @@ impl Checkpointer {
         let worth_it = gain > store.redo.capacity() / CHECKPOINT_SHARE || self.looks >= CHECKPOINT_LOOKS_MAX;
         if gain > 0 && (worth_it || store.redo.wanted()) {
             write_checkpoint(&store.pool, lsn)?;
+            debug_assert!(
+                store.redo.checkpoint_lsn() >= lsn - gain,
+                "a checkpoint never goes back"
+            );
             self.looks = 0;
         } else if store.redo.wanted() {
             store.pool.flusher().wake_cleaner();
@@ -59,6 +65,10 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
     let lsn = store.redo.lsn();
     if store.redo.durable_lsn() < lsn {
         store.redo.flush(lsn, FlushMode::Sync)?;
+        debug_assert!(
+            store.redo.is_flushed(lsn, FlushMode::Sync),
+            "the log is durable up to its end before"
+        );
     }
     Ok(())
 }
@@ -66,7 +76,9 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
 /// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be
 /// more.
 pub(super) fn truncate_undo(store: &Store) -> Result<bool> {
-    match store.trx_sys.truncate_undo(store.undo_pages_kept) {
+    let truncated = store.trx_sys.truncate_undo(store.undo_pages_kept);
+    debug_assert!(holds_nothing(), "I7: a step of the truncation leaves nothing held");
+    match truncated {
         // A stream has no page to move to; the file will be looked at again.
         Err(Error::Full(_)) => Ok(false),
         done => done,
@@ -86,12 +98,23 @@ pub(super) struct LoserRollback {
 
 impl LoserRollback {
     pub fn new(losers: Vec<RecoveredTrx>) -> LoserRollback {
+        debug_assert!(
+            losers.iter().all(|loser| loser.xid.is_none()),
+            "a transaction in doubt is not rolled back unasked"
+        );
         LoserRollback {
             waiting: losers,
             current: None,
             put_off: Vec::new(),
             reported: false,
         }
+    }
+    /// Each loser is in one place. For asserts.
+    fn is_sound(&self) -> bool {
+        let mut ids: Vec<TrxId> = self.waiting.iter().chain(&self.put_off).map(|loser| loser.id).collect();
+        ids.extend(self.current.as_ref().map(Trx::id));
+        ids.sort_unstable();
+        ids.windows(2).all(|pair| pair[0] < pair[1])
     }
     /// The transaction at hand cannot go on: it waits among those that a rollback left
     /// (`table/damage.rs`). One that was not even taken up is put off.
@@ -104,6 +127,7 @@ impl LoserRollback {
             store.rollbacks().log_rollback_waits(loser.id, why);
         }
         self.put_off.push(loser);
+        debug_assert!(self.is_sound(), "a loser that is put off waits in one list");
     }
     pub fn put_off(&self) -> usize {
         self.put_off.len()
@@ -112,6 +136,7 @@ impl LoserRollback {
     pub fn take_up_again(&mut self) {
         self.reported = true;
         self.waiting.append(&mut self.put_off);
+        debug_assert!(self.is_sound(), "a loser is undone once");
     }
     /// Undoes up to `records_max` records. True: there is more to do. `Error::Full`: nothing is
     /// lost, try again later.
@@ -124,11 +149,20 @@ impl LoserRollback {
             debug_assert!(next.xid.is_none(), "a transaction in doubt is not rolled back unasked");
             self.current = Some(store.trx_sys.adopt(next)?);
             self.waiting.pop();
+            debug_assert!(self.is_sound(), "a loser that is taken up waits no more");
         }
         let trx = self.current.as_mut().ok_or(Error::NotFound)?;
+        debug_assert!(
+            !trx.is_prepared() && trx.id() != 0,
+            "a loser has written and was not prepared"
+        );
         if store.rollbacks().rollback_step(trx, records_max)? {
             let id = trx.id();
             store.trx_sys.end_rollback(trx)?;
+            debug_assert!(
+                !trx.is_started(),
+                "the end of a rollback leaves nothing of the transaction"
+            );
             self.current = None;
             if self.reported {
                 store.rollbacks().log_rollback_finished(id);

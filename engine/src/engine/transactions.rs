@@ -30,6 +30,11 @@ impl Engine {
             return Err(why);
         }
         debug_assert!(!trx.is_started(), "a commit ends the transaction");
+        debug_assert_eq!(trx.id(), 0, "an ended transaction has no id");
+        debug_assert!(
+            lsn != Lsn::MAX || self.check_alive().is_err(),
+            "only an engine that has stopped cannot log a commit (I6)"
+        );
         if durable {
             self.flush_to(lsn)
         } else {
@@ -38,6 +43,10 @@ impl Engine {
     }
     pub fn prepare(&self, trx: &mut Trx, xid: &Xid) -> Result<()> {
         let lsn = self.store.trx_sys.prepare(trx, xid)?;
+        debug_assert!(
+            trx.is_prepared() || trx.undo_top().is_none(),
+            "a transaction that has written is prepared"
+        );
         self.flush_to(lsn)
     }
     fn flush_to(&self, lsn: Lsn) -> Result<()> {
@@ -65,6 +74,7 @@ impl Engine {
                 self.store.rollbacks().let_rollback_wait(trx, e);
             }
         })?;
+        debug_assert!(!trx.is_started() && trx.id() == 0, "a rollback ends the transaction");
         // A crash must not bring the transaction back, locks and all: its coordinator takes it for
         // gone, and would not decide it again.
         match was_prepared {
@@ -80,6 +90,7 @@ impl Engine {
     /// The same, with the replication position that a commit carries.
     pub fn decide_at(&self, xid: &Xid, commit: bool, position: &[u8]) -> Result<()> {
         let mut trx = self.in_doubt.take(xid)?;
+        debug_assert!(trx.is_started(), "a transaction in doubt has not ended");
         trx.set_position(position.to_vec());
         let ended = match commit {
             true => self.commit(&mut trx, true),
@@ -94,6 +105,7 @@ impl Engine {
     /// the flush mode is, and so is every commit before it.
     pub fn set_position(&self, position: &[u8]) -> Result<()> {
         let lsn = self.store.trx_sys.set_position(position)?;
+        debug_assert!(lsn != 0, "a position has an end marker of its own");
         if planted(Mutant::PositionNotFlushed) {
             return Ok(());
         }
@@ -107,6 +119,7 @@ impl Engine {
             }
             return Err(e);
         }
+        debug_assert!(!trx.is_started(), "a rollback ends the transaction");
         self.flush_log()
     }
 }

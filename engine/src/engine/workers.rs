@@ -22,6 +22,7 @@ use super::page_list::PageLists;
 use super::purge_lag::PurgeLag;
 use super::steps::{self, Checkpointer, LoserRollback, PURGE_RECORDS};
 use crate::base::observer::{progress, run_thread, Stage};
+use crate::base::sync::holds_nothing;
 use crate::base::sync::{RankedCondvar, RankedMutex};
 use crate::base::{Error, LogDedup, Result};
 use crate::pool::Void;
@@ -61,6 +62,7 @@ impl Stop {
         self.asked.load(Ordering::Acquire)
     }
     fn sleep(&self, ms: u64) {
+        debug_assert!(holds_nothing(), "I7: a worker between two steps holds nothing");
         let mut guard = self.mutex.lock();
         if !self.is_asked() {
             self.changed.wait_for(&mut guard, Duration::from_millis(ms));
@@ -82,6 +84,10 @@ struct Group {
 
 impl Group {
     fn join(&mut self) {
+        debug_assert!(
+            self.stop.is_asked(),
+            "threads are asked to end before they are waited for"
+        );
         for thread in self.threads.drain(..) {
             // A panic in the thread has poisoned the engine already.
             let _ = thread.join();
@@ -124,6 +130,7 @@ impl Workers {
         page_lists: &Arc<PageLists>,
     ) {
         debug_assert!(Arc::ptr_eq(store, &self.store));
+        debug_assert!(self.background.threads.is_empty(), "the background starts once");
         let group = &mut self.background;
         let logged = Arc::<RankedMutex<LogDedup>>::default();
         for _ in 0..purge_threads.max(1) {
@@ -344,6 +351,7 @@ fn merge_loop(store: &Store, stop: &Stop, log: &LogSink) -> Result<()> {
         let mut rest = (1000 / ROUNDS as u64).saturating_sub(took).max(1);
         while store.change.merges_at_random() && rest > RANDOM_MERGE_MS && !stop.is_asked() {
             let some = 1 + chance.below(RANDOM_MERGE_MS);
+            debug_assert!(some <= rest, "a pause of chance ends within its round");
             stop.sleep(some);
             rest -= some;
             store.merge_scheduler().merge_at_random(&mut chance)?;

@@ -88,6 +88,10 @@ impl KeyShape {
             ends.push(at as u32);
         }
         debug_assert!(ends.is_sorted(), "a part ends after the one before it");
+        debug_assert!(
+            ends.last().is_none_or(|end| *end as usize <= key.len()),
+            "a part that is complete lies in the key"
+        );
     }
 }
 

@@ -19,6 +19,7 @@ mod tests;
 
 pub use batch::{Batch, Direction, Limit, Place};
 
+use crate::base::sync::holds_no_latch;
 use crate::base::Result;
 use crate::btree::Tree;
 use crate::change::in_use;
@@ -93,6 +94,7 @@ impl Scan {
             self.position.may_give(batch, direction),
             "a scan goes on in key order, within its range"
         );
+        debug_assert!(holds_no_latch(), "I5: a scan holds no latch between calls");
         self.position.keep_last(batch);
         Ok(batch.len())
     }

@@ -28,6 +28,7 @@ impl Index {
             delta.is_none() || !tree.is_wide(),
             "no change of a wide index is buffered"
         );
+        debug_assert!(tree.index != 0, "an index has a number (I10)");
         Index {
             id: tree.index,
             name: name.into(),

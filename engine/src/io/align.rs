@@ -34,6 +34,11 @@ impl AlignedBuf {
         let Some(bytes) = NonNull::new(bytes) else {
             handle_alloc_error(layout)
         };
+        debug_assert_eq!(
+            bytes.as_ptr() as usize % IO_ALIGN,
+            0,
+            "direct I/O takes the buffer as it is"
+        );
         AlignedBuf { bytes, len }
     }
     pub fn from_slice(data: &[u8]) -> AlignedBuf {

@@ -108,6 +108,7 @@ impl Files {
             table.open.push_back(id);
             table.known.get_mut(&id).expect("looked up above").file = Some(file);
         }
+        debug_assert!(table.open.contains(&id), "every open file is a candidate for closing");
         let known = table.known.get_mut(&id).expect("looked up above");
         known.used = true;
         Ok(OpenFile {

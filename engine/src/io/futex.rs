@@ -34,6 +34,11 @@ pub fn wait_while(number: &AtomicU32, value: u32) {
 
 /// Sets the number and wakes all its sleepers.
 pub fn set_and_wake(number: &AtomicU32, value: u32) {
+    debug_assert_ne!(
+        number.load(Ordering::Relaxed),
+        value,
+        "a sleeper sees that the number has changed"
+    );
     number.store(value, Ordering::Release);
     call(number, libc::FUTEX_WAKE, ALL_SLEEPERS);
 }

@@ -20,6 +20,7 @@ use super::write::flush::Flusher;
 use super::write::loads::Loads;
 use super::write::pace::Pace;
 use super::write::resize::Resize;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, FileId, Lsn, PageId, Result};
 use crate::io::{Disk, Files};
 use crate::redo::{FlushMode, Redo};
@@ -139,6 +140,7 @@ impl Pool {
     /// ahead pins or latches one. The file is not in the file table any more, or no caller asks for
     /// its pages.
     pub fn discard_file(&self, file: FileId) {
+        debug_assert!(holds_no_latch(), "I5: every page of the file is latched in turn");
         self.prefetch.forget_file(file);
         self.store().discard_file(file);
     }
@@ -158,6 +160,7 @@ impl Pool {
     /// Changes the pool's size to about `bytes`. A shrink calls `watch` now and then, and ends with
     /// its error. After an error the pool has its old size. The caller holds no latch.
     pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
+        debug_assert!(holds_no_latch(), "I5: a resize waits for the users of frames");
         self.resize.run(self.writer(), bytes, watch)?;
         self.observers.notify(&self.geometry());
         Ok(())

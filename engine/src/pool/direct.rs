@@ -23,6 +23,7 @@
 //! [`Flusher::write_freed`]: super::write::flush::Flusher::write_freed
 use super::buffer_pool::Pool;
 use super::page::{seal, set_page_lsn, PAGE_SIZE};
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
 use crate::redo::{FlushMode, RecordSink};
@@ -46,6 +47,7 @@ impl Direct {
     ///
     /// [`Loads::keep_off`]: super::write::loads::Loads::keep_off
     pub fn begin(pool: &Arc<Pool>, file: FileId) -> Result<Direct> {
+        debug_assert!(holds_no_latch(), "I5: a load waits for walks of its file");
         let open = pool.files().get(file)?;
         pool.loads().begin(file);
         Ok(Direct {
@@ -56,6 +58,7 @@ impl Direct {
     }
     /// The group that gave `count` pages from `first` on to this load ends at `lsn`.
     pub fn given(&mut self, first: PageNo, count: u32, lsn: Lsn) -> Result<()> {
+        debug_assert!(!self.has(first), "an extent is given once");
         self.pool.redo().flush(lsn, FlushMode::Sync)?;
         self.given.push((first, count));
         self.pool.loads().note_given();
@@ -88,6 +91,7 @@ impl Direct {
             seal(page);
         }
         let count = pages.len() / PAGE_SIZE;
+        debug_assert_eq!(count * PAGE_SIZE, pages.len(), "whole pages are written");
         debug_assert!(
             (first..first + count as u32).all(|no| self.has(no)),
             "a load writes only pages that were given to it"

@@ -33,6 +33,7 @@ impl Span {
     /// in the page.
     pub fn hole(&self, (start, end): (usize, usize)) -> (usize, usize) {
         let Range { start: low, end: high } = self.range;
+        debug_assert!(start <= end && low < high, "a hole and a span have two ends each");
         let place = |at: usize| (at.clamp(low, high) - low + self.offset).max(PAGE_BODY);
         (place(start), place(end))
     }
@@ -72,6 +73,10 @@ impl JoinedBytes {
         let mut head = [0; EDIT_START];
         head.copy_from_slice(&self.0[..EDIT_START]);
         let hole = fill(&mut self.0);
+        debug_assert!(
+            hole.0 >= PAGE_BODY && hole.0 <= hole.1 && hole.1 <= self.0.len(),
+            "the hole lies in the body"
+        );
         self.0[..EDIT_START].copy_from_slice(&head);
         hole
     }

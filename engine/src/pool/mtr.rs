@@ -162,6 +162,8 @@ impl<'p> Mtr<'p> {
         Ok(handle)
     }
     fn hold(&mut self, id: PageId, page: PageWrite<'p>, blank: bool) -> PageHandle {
+        debug_assert_eq!(page.key(), id.as_u64(), "the latched frame has the page");
+        debug_assert!(self.find(id).is_none(), "a mini-transaction latches a page once");
         let handle = PageHandle(self.pages.len() as u32);
         let logged = page.is_logged();
         self.pages.push(Held {
@@ -410,8 +412,16 @@ impl<'p> Mtr<'p> {
         let mut end = 0;
         if self.changed {
             self.mark_dirty();
+            debug_assert!(
+                self.pages
+                    .iter()
+                    .filter(|held| held.changed)
+                    .all(|held| held.page.as_ref().is_some_and(|page| page.frame().oldest() != 0)),
+                "a changed page is on the dirty list before its redo is in the log"
+            );
             if !self.records.is_empty() {
                 (_, end) = self.pool.redo().append(self.records.as_bytes());
+                debug_assert!(end <= self.pool.redo().lsn(), "the log reaches the end of the group");
             }
             self.stamp(end);
             self.changed = false;
@@ -433,6 +443,10 @@ impl<'p> Mtr<'p> {
         for held in self.pages.iter_mut().filter(|h| h.changed) {
             let page = held.page.as_mut().expect("a changed page is not released");
             debug_assert!(!held.logged || end >= page_lsn(page.bytes()), "LSNs of a page ascend");
+            debug_assert!(
+                !held.logged || page.frame().oldest() < end,
+                "no checkpoint passes a change before its page is written"
+            );
             let version = if held.logged {
                 end
             } else {

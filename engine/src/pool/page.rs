@@ -85,6 +85,7 @@ pub fn page_id(b: &[u8]) -> PageId {
 }
 /// Makes `b` a fresh page: header as given, body zero.
 pub fn init_page(b: &mut [u8], id: PageId, index: u32, kind: PageType, level: u8) {
+    debug_assert_eq!(b.len(), PAGE_SIZE, "one page");
     b.fill(0);
     put_u32(b, 4, id.file);
     put_u32(b, 8, id.no);
@@ -94,6 +95,7 @@ pub fn init_page(b: &mut [u8], id: PageId, index: u32, kind: PageType, level: u8
 }
 /// Sets the checksum. Every byte of the page has its final value before.
 pub fn seal(b: &mut [u8]) {
+    debug_assert_eq!(b.len(), PAGE_SIZE, "one page");
     let crc = crc32c::crc32c(&b[4..]);
     put_u32(b, 0, crc);
 }

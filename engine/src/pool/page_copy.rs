@@ -11,6 +11,7 @@
 use super::buffer_pool::Pool;
 use super::page::{check, seal, PAGE_SIZE};
 use crate::base::sync::give_way;
+use crate::base::sync::holds_no_latch;
 use crate::base::{PageId, PageNo, Result};
 use crate::io::files::OpenFile;
 
@@ -19,6 +20,8 @@ const TRIES_MAX: usize = 100;
 
 /// Reads pages from `first` on, as many as `into` takes. Returns the pages that are not whole.
 pub fn copy_pages(pool: &Pool, open: &OpenFile, first: PageNo, into: &mut [u8]) -> Result<Vec<PageNo>> {
+    debug_assert!(holds_no_latch(), "I5: a backup latches one page at a time");
+    debug_assert_eq!(into.len() % PAGE_SIZE, 0, "whole pages are copied");
     open.file.read_at(into, first as u64 * PAGE_SIZE as u64)?;
     let mut broken = Vec::new();
     for (no, page) in (first..).zip(into.chunks_exact_mut(PAGE_SIZE)) {

@@ -37,7 +37,12 @@ pub type Position = u64;
 
 pub fn lsn_of(position: Position) -> Lsn {
     let data = BLOCK_DATA as u64;
-    position / data * BLOCK as u64 + BLOCK_HEADER as u64 + position % data
+    let lsn = position / data * BLOCK as u64 + BLOCK_HEADER as u64 + position % data;
+    debug_assert!(
+        lsn % BLOCK as u64 >= BLOCK_HEADER as u64,
+        "an LSN is never inside a header"
+    );
+    lsn
 }
 /// Inverse of [`lsn_of`]. An LSN inside a header stands for the block's first data byte.
 pub fn position_of(lsn: Lsn) -> Position {
@@ -73,6 +78,14 @@ fn checksum(block: &[u8], epoch: u32, number: u64) -> u32 {
 /// Fills in the header of a block whose data, and the zeros after it, are in place.
 pub fn seal(block: &mut [u8], epoch: u32, number: u64, info: BlockInfo) {
     debug_assert!(info.length > 0 && info.length <= BLOCK_DATA && info.durable_block <= number);
+    debug_assert!(
+        info.first_group == 0 || (BLOCK_HEADER..BLOCK_HEADER + info.length).contains(&info.first_group),
+        "the first group begins in the block's data"
+    );
+    debug_assert!(
+        block[BLOCK_HEADER + info.length..BLOCK].iter().all(|byte| *byte == 0),
+        "zeros follow the data"
+    );
     let distance = u32::try_from(number - info.durable_block).unwrap_or(u32::MAX);
     put_u32(block, 4, number as u32);
     put_u32(block, 8, distance);
@@ -80,6 +93,11 @@ pub fn seal(block: &mut [u8], epoch: u32, number: u64, info: BlockInfo) {
     put_u16(block, 14, info.first_group as u16);
     let crc = checksum(block, epoch, number);
     put_u32(block, 0, crc);
+    debug_assert_eq!(
+        get_u16(block, 12) as usize,
+        info.length,
+        "the header says what the block holds"
+    );
 }
 
 /// None unless these are the bytes of block `number`, written whole in `epoch`.

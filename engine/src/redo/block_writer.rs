@@ -93,6 +93,10 @@ impl BlockWriter {
     ) -> Result<BlockWriter> {
         let start = block::block_start(block);
         let page_start = start / IO_ALIGN as u64 * IO_ALIGN as u64;
+        debug_assert!(
+            start - page_start < IO_ALIGN as u64,
+            "the writer begins within its first page"
+        );
         let mut writer = BlockWriter {
             ring,
             direct_io,
@@ -118,6 +122,8 @@ impl BlockWriter {
     pub fn jump(&mut self, epoch: u32, block: u64) {
         let start = block::block_start(block);
         assert!(start % IO_ALIGN as u64 == 0, "a jump leads to the beginning of a page");
+        debug_assert!(epoch > self.epoch, "an epoch is used once");
+        debug_assert!(block::position_of(start) >= self.position, "LSNs never go back");
         self.epoch = epoch;
         self.page_start = start;
         self.position = block::position_of(start);
@@ -141,6 +147,7 @@ impl BlockWriter {
             FlushMode::Write => 0,
         };
         let (mut done, mut next_group) = (0, 0);
+        debug_assert!(self.durable <= self.position, "only what is written is durable");
         while done < groups.len() {
             let number = self.position / BLOCK_DATA as u64;
             let used = (self.position % BLOCK_DATA as u64) as usize;
@@ -157,10 +164,15 @@ impl BlockWriter {
             while next_group < done + n {
                 next_group = end_of_group(groups, next_group);
             }
+            debug_assert!(
+                n > 0 && used + n <= BLOCK_DATA,
+                "a block takes some bytes, and no more than fit"
+            );
             self.put(number, used, &groups[done..done + n]);
             done += n;
             self.position += n as u64;
         }
+        debug_assert_eq!(next_group, groups.len(), "a round writes whole groups");
         self.write_out()
     }
     /// The staged bytes must be written before this block: the stage is full, or a segment ends
@@ -188,6 +200,7 @@ impl BlockWriter {
     fn write_out(&mut self) -> Result<()> {
         let end = (block::block_start(block::next_whole_block(self.position)) - self.page_start) as usize;
         let padded = end.next_multiple_of(IO_ALIGN);
+        debug_assert_eq!(self.page_start % IO_ALIGN as u64, 0, "whole pages are written");
         self.bytes[end..padded].fill(0);
         let file = self.segment()?;
         let offset = self.ring.file_offset(self.page_start);
@@ -205,6 +218,10 @@ impl BlockWriter {
             self.bytes.copy_within(at..at + IO_ALIGN, 0);
         }
         self.page_start = page;
+        debug_assert!(
+            block::position_of(page) <= self.position,
+            "the stage begins with the page of the next byte"
+        );
         if self.position - self.durable >= UNSYNCED_MAX {
             self.sync()?;
         }
@@ -214,6 +231,7 @@ impl BlockWriter {
     fn sync(&mut self) -> Result<()> {
         let counters = self.counters.clone();
         self.durable = self.take_unsynced().sync(&counters)?;
+        debug_assert_eq!(self.durable, self.position, "a sync makes all that was written durable");
         Ok(())
     }
     /// The files whose sync makes everything written durable. The next round may write meanwhile.
@@ -225,6 +243,7 @@ impl BlockWriter {
     }
     /// The stream is durable up to here.
     pub fn set_durable(&mut self, durable: Position) {
+        debug_assert!(durable <= self.position, "only what is written is durable");
         self.durable = self.durable.max(durable);
     }
     /// So many bytes may be written while the sync of the round before is under way. They must be

@@ -43,6 +43,11 @@ impl Redo {
             held => lsn.min(held).max(self.checkpoint_lsn()),
         };
         let (control, file) = &mut *control;
+        debug_assert!(
+            lsn <= self.durable_lsn(),
+            "recovery reads the log from the checkpoint on"
+        );
+        debug_assert_eq!(control.checkpoint, self.checkpoint_lsn(), "one checkpoint at a time");
         control.advance(lsn, self.durable_lsn(), payload);
         control.sequence += 1;
         let written = control.write(&**file);
@@ -121,6 +126,11 @@ impl Redo {
 
 impl Drop for CheckpointHold<'_> {
     fn drop(&mut self) {
+        debug_assert_ne!(
+            self.0.held.load(Ordering::SeqCst),
+            0,
+            "a hold lasts until it is dropped"
+        );
         self.0.held.store(0, Ordering::SeqCst);
     }
 }

@@ -102,6 +102,10 @@ impl Control {
     pub fn begin_epoch(&mut self, start: Lsn, previous_end: Lsn) -> Result<()> {
         let newest = self.newest_epoch();
         let number = newest.number + 1;
+        debug_assert!(
+            newest.start <= start && previous_end <= start + BLOCK_HEADER as Lsn,
+            "an epoch begins past the end of the one before it"
+        );
         if newest.start == start {
             self.epochs.pop();
             self.epochs.push(Epoch { number, ..newest });
@@ -123,6 +127,7 @@ impl Control {
     /// place.
     pub fn begin_anew(&mut self, start: Lsn, first_lsn: Lsn) {
         let number = self.newest_epoch().number + 1;
+        debug_assert!(start <= first_lsn && self.checkpoint <= first_lsn, "LSNs never go back");
         self.epochs = vec![Epoch {
             number,
             start,
@@ -135,15 +140,27 @@ impl Control {
     /// Moves the checkpoint, and drops epochs that end below it.
     pub fn advance(&mut self, checkpoint: Lsn, durable: Lsn, payload: &[u8]) {
         assert!(checkpoint >= self.checkpoint, "a checkpoint never goes back");
+        debug_assert!(checkpoint <= durable, "recovery reads the log from the checkpoint on");
         self.checkpoint = checkpoint;
         self.durable = durable;
         self.payload = payload.to_vec();
         let below = self.epochs.iter().filter(|e| e.start <= checkpoint).count();
         self.epochs.drain(..below.saturating_sub(1));
+        debug_assert!(
+            self.epochs
+                .windows(2)
+                .all(|pair| pair[0].number < pair[1].number && pair[0].start < pair[1].start),
+            "epochs are in order, oldest first"
+        );
+        debug_assert!(!self.epochs.is_empty(), "the epoch of the checkpoint stays");
     }
 
     fn encode(&self, slot: &mut [u8]) {
         assert!(self.payload.len() <= PAYLOAD_MAX && self.epochs.len() <= EPOCHS_MAX);
+        debug_assert!(
+            slot.len() == SLOT && !self.epochs.is_empty(),
+            "a slot names the epoch that is written"
+        );
         slot.fill(0);
         slot[4..12].copy_from_slice(MAGIC);
         put_u32(slot, 12, FORMAT);

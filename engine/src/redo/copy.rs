@@ -124,6 +124,11 @@ impl Redo {
         }
         let (control, _) = &*control;
         let held_from = control.checkpoint;
+        debug_assert_eq!(
+            held_from,
+            self.checkpoint_lsn(),
+            "B1: the hold begins at the checkpoint"
+        );
         let taken = self
             .copied_from
             .compare_exchange(NO_COPY, held_from, Ordering::AcqRel, Ordering::Acquire);
@@ -179,6 +184,10 @@ impl LogCopy {
         each: &mut dyn FnMut(Lsn, &[u8]) -> Result<()>,
     ) -> Result<bool> {
         let mut copied = 0;
+        debug_assert!(
+            self.held_from <= block::block_start(self.next).max(self.start.checkpoint),
+            "B1: no block that is not copied may be recycled"
+        );
         loop {
             let durable = self.redo.durable_lsn();
             let end = block::block_of(point().map_or(durable, |point| point.min(durable)));
@@ -217,6 +226,14 @@ impl LogCopy {
             .min((number + 1) * size)
             .min(first + CHUNK as u64);
         let padded = (limit - first).next_multiple_of(IO_ALIGN as u64) as usize;
+        debug_assert!(
+            lsn < limit && padded <= self.buffer.len(),
+            "a chunk has a block, and fits the buffer"
+        );
+        debug_assert!(
+            cut.is_none() || limit - lsn == BLOCK as u64,
+            "the last block is copied by itself"
+        );
         let mut tries = 0;
         loop {
             self.read(number, first, padded)?;
@@ -250,6 +267,7 @@ impl LogCopy {
         }
         each(lsn, &self.buffer[(lsn - first) as usize..(limit - first) as usize])?;
         self.next = block::block_of(limit);
+        debug_assert_eq!(block::block_start(self.next), limit, "whole blocks are copied");
         self.move_hold(limit)?;
         Ok((limit - lsn) as usize)
     }
@@ -273,6 +291,7 @@ impl LogCopy {
         }
     }
     fn move_hold(&mut self, to: Lsn) -> Result<()> {
+        debug_assert!(self.held_from <= to && to < LOST, "B1: a hold goes forward");
         let moved = self
             .redo
             .copied_from
@@ -292,6 +311,10 @@ impl LogCopy {
 fn cut_block(block: &mut [u8], epoch: u32, number: u64, used: usize) {
     let info = block::open(block, epoch, number).expect("checked before");
     let end = block::BLOCK_HEADER + used;
+    debug_assert!(
+        used > 0 && used <= info.length,
+        "a block is made shorter, and keeps some data"
+    );
     block[end..].fill(0);
     let info = BlockInfo {
         length: used,

@@ -78,6 +78,11 @@ impl Group {
     }
     fn join(&mut self, mode: FlushMode, urgent: bool) -> SleepFlag {
         self.size += 1;
+        debug_assert_eq!(
+            self.first.is_none() && self.others.is_none(),
+            self.size == 1,
+            "the first sleeps alone"
+        );
         self.urgent |= urgent;
         self.sync |= mode == FlushMode::Sync;
         if self.size == 1 {
@@ -183,6 +188,7 @@ impl FlushQueue {
     pub fn pass_on(&self, threads: u64) {
         let next = {
             let mut waiters = self.waiters.lock();
+            debug_assert!(waiters.leading, "the lead is passed on by the thread that has it");
             waiters.syncing += 1;
             waiters.note_served(threads);
             match waiters.forming.urgent || waiters.is_enough(waiters.forming.size) {
@@ -200,6 +206,7 @@ impl FlushQueue {
     /// result after the round's own group.
     pub fn end_sync(&self) -> NextLeader {
         let mut waiters = self.waiters.lock();
+        debug_assert!(waiters.syncing > 0, "a round ends its own sync");
         waiters.syncing -= 1;
         // Another round that syncs will serve or elect the waiting threads.
         if waiters.leading || waiters.syncing > 0 {
@@ -224,6 +231,10 @@ impl FlushQueue {
         let next = waiters.forming.first.take();
         waiters.leading = next.is_some();
         waiters.forming.size -= next.is_some() as u64;
+        debug_assert!(
+            waiters.forming.others.is_none() || waiters.forming.size > 0,
+            "a group that threads sleep on counts them"
+        );
         next
     }
     /// After a poisoning: wakes all threads that no round serves. Rounds under way wake their own.

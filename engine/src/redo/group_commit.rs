@@ -33,6 +33,7 @@ impl Redo {
             return Ok(());
         }
         let Leader { blocks, batch } = &mut *leader;
+        debug_assert!(batch.is_empty(), "the batch of the round before is written");
         let groups = self.take_active(batch);
         let (served, mode) = self.queue.depart(mode);
         self.counters.redo_log_groups.add(groups);
@@ -51,6 +52,10 @@ impl Redo {
             batch.clear();
             written?;
         }
+        debug_assert!(
+            block::lsn_of(blocks.position()) >= self.written.load(Ordering::Acquire),
+            "what was written stays written"
+        );
         self.written.store(block::lsn_of(blocks.position()), Ordering::Release);
         if mode == FlushMode::Write {
             self.durable.store(block::lsn_of(blocks.durable()), Ordering::Release);
@@ -65,6 +70,10 @@ impl Redo {
         let start = self.disk.now_us();
         let durable = unsynced.sync(&self.counters)?;
         self.counters.redo_log_sync_time_us.add(self.disk.now_us() - start);
+        debug_assert!(
+            block::lsn_of(durable) >= self.durable_lsn(),
+            "the durable LSN never goes back"
+        );
         self.durable.store(block::lsn_of(durable), Ordering::Release);
         Ok(())
     }
@@ -109,6 +118,10 @@ impl<'r> Round<'r> {
         }
     }
     fn pass_on(&mut self) {
+        debug_assert!(
+            self.leads && self.served.is_some(),
+            "a round departs before it passes the lead on"
+        );
         self.leads = false;
         let waiting = self.served.as_ref().map_or(0, Group::size);
         self.redo.queue.pass_on(waiting + 1);

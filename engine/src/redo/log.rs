@@ -185,6 +185,7 @@ impl Redo {
         let blocks = BlockWriter::new(ring.clone(), config.direct_io, counters.clone(), epoch, block)?;
         let end = blocks.position();
         let lsn = block::lsn_of(end);
+        debug_assert!(control.checkpoint <= lsn, "the log goes on behind its checkpoint");
         // Two buffers alternate: one is filled while the other is written.
         let active_max = (config.buffer_size / 2).max(BUFFER_MIN);
         let active = Active {
@@ -245,12 +246,20 @@ impl Redo {
                 push_varint(&mut active.bytes, group.len() as u64);
                 active.bytes.extend_from_slice(group);
                 active.end += (active.bytes.len() - before) as u64;
+                debug_assert!(
+                    block::lsn_of(active.end) > self.lsn(),
+                    "LSNs grow, and the mirror follows under the lock"
+                );
                 active.groups += 1;
                 if self.is_poisoned() {
                     active.bytes.clear();
                 }
                 let end = block::lsn_of(active.end);
                 self.lsn.store(end, Ordering::Release);
+                debug_assert!(
+                    self.is_poisoned() || self.taken.load(Ordering::Acquire) <= end,
+                    "leaders take what was appended"
+                );
                 let now = active.bytes.len();
                 drop(active);
                 if before < self.ahead && now >= self.ahead {

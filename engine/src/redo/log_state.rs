@@ -22,12 +22,19 @@ impl LogState {
         self.0.load(Ordering::Acquire) == OFF
     }
     pub fn set_on(&self) {
+        debug_assert_eq!(
+            self.0.load(Ordering::Relaxed),
+            TURNING_ON,
+            "a log that is off is turned on in steps"
+        );
         self.0.store(ON, Ordering::Release);
     }
     pub fn set_off(&self) {
+        debug_assert!(!self.is_off(), "a log is turned off once");
         self.0.store(OFF, Ordering::Release);
     }
     pub fn set_turning_on(&self) {
+        debug_assert!(self.is_off(), "a log that is on stays on");
         self.0.store(TURNING_ON, Ordering::Release);
     }
 }

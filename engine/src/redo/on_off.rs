@@ -49,6 +49,10 @@ impl Redo {
         let mut length = Vec::with_capacity(10);
         push_varint(&mut length, group.len() as u64);
         active.end += (length.len() + group.len()) as u64;
+        debug_assert!(
+            block::lsn_of(active.end) > self.lsn(),
+            "LSNs grow while the log is off, too"
+        );
         let end = block::lsn_of(active.end);
         self.lsn.store(end, Ordering::Release);
         (block::lsn_of(start), end)
@@ -116,6 +120,7 @@ impl Redo {
                 Err(MoveError::Broken(e)) => self.poison_on_error(Err(e))?,
             }
             let start = segment * self.ring.segment_size();
+            debug_assert!(self.ring.holds(start), "the ring has the segment that it jumped to");
             let mut active = self.active.lock();
             let position = block::position_of(start);
             if active.end > position {
@@ -125,6 +130,10 @@ impl Redo {
                 .blocks
                 .jump(control.0.newest_epoch().number + 1, start / BLOCK as u64);
             active.end = position;
+            debug_assert!(
+                active.bytes.is_empty(),
+                "no group from before the jump is written after it"
+            );
             let first = block::lsn_of(position);
             for mirror in [&self.lsn, &self.taken, &self.written, &self.durable] {
                 mirror.store(first, Ordering::Release);
@@ -142,6 +151,7 @@ impl Redo {
             assert!(!self.is_off() && !self.is_on(), "begin_on comes before");
             let (control, file) = &mut *control;
             control.begin_anew(self.ring.segment_of(first) * self.ring.segment_size(), first);
+            debug_assert!(first <= self.lsn(), "groups are logged from the first LSN on");
             control.sequence += 1;
             let written = control.write(&**file);
             self.poison_on_error(written)?;

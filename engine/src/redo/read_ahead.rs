@@ -53,9 +53,14 @@ fn pass_on(full: &SyncSender<Batch>, batch: Batch) -> Result<()> {
 fn look_at(mut batch: Batch, each: EachGroup<'_>, used: &Sender<Batch>) -> Result<()> {
     let mut from = 0;
     for (start, end, to) in batch.groups.drain(..) {
+        debug_assert!(
+            start < end && from < to,
+            "a group has bytes, in the log and in the batch"
+        );
         each(start, end, &batch.bytes[from..to])?;
         from = to;
     }
+    debug_assert_eq!(from, batch.bytes.len(), "all bytes of a batch are those of its groups");
     batch.bytes.clear();
     // The scanner may have ended.
     let _ = used.send(batch);

@@ -181,11 +181,17 @@ impl Groups {
     /// Continues in a later epoch.
     fn skip_to(&mut self, start: Position) {
         assert!(self.is_between_groups());
+        debug_assert!(start >= self.start, "epochs go forward");
         self.start = start;
     }
     /// Adds the data at `position`, and passes on the groups that became whole. Returns the offset
     /// in the block of the first group that begins in the data (0: none, as in block headers).
     fn feed(&mut self, position: Position, data: &[u8], each: EachGroup<'_>) -> Result<usize> {
+        debug_assert_eq!(
+            self.start + self.bytes.len() as u64,
+            position,
+            "blocks are joined without a gap"
+        );
         self.bytes.extend_from_slice(data);
         let data_end = position + data.len() as u64;
         let place = |start: Position| BLOCK_HEADER + (start % BLOCK_DATA as u64) as usize;
@@ -261,6 +267,7 @@ impl<'d> Blocks<'d> {
             return Ok(None);
         }
         let at = (lsn - self.start) as usize;
+        debug_assert!(lsn + BLOCK as u64 <= self.end, "a chunk ends with a block");
         let bytes = &self.bytes[at..at + BLOCK];
         Ok(block::open(bytes, epoch, number).map(|info| (info, &bytes[BLOCK_HEADER..])))
     }
@@ -277,6 +284,7 @@ impl<'d> Blocks<'d> {
         let (_, file) = self.segment.as_ref().expect("opened above");
         let start = lsn / IO_ALIGN as u64 * IO_ALIGN as u64;
         let end = (start + CHUNK).min((number + 1) * self.segment_size);
+        debug_assert!(start <= lsn && lsn < end, "the chunk has the block that was asked for");
         let into = &mut self.bytes[..(end - start) as usize];
         file.read_at(into, ring::file_offset(start, self.segment_size))?;
         (self.start, self.end) = (start, end);

@@ -68,12 +68,14 @@ impl RecordSink {
         }
     }
     pub fn write(&mut self, page: PageId, offset: usize, data: &[u8]) {
+        debug_assert!(!data.is_empty(), "a record changes something");
         self.about(page);
         self.bytes.push(0x02);
         push_varint(&mut self.bytes, offset as u64);
         push_bytes(&mut self.bytes, data);
     }
     pub fn move_within(&mut self, page: PageId, dst: usize, src: usize, len: usize) {
+        debug_assert!(len > 0 && dst != src, "a record changes something");
         self.about(page);
         self.bytes.push(0x03);
         push_varint(&mut self.bytes, dst as u64);
@@ -98,12 +100,17 @@ impl RecordSink {
         push_varint(&mut self.bytes, file as u64);
     }
     pub fn given(&mut self, first: PageId, count: u32) {
+        debug_assert!(
+            count > 0 && first.no.checked_add(count).is_some(),
+            "pages of one file are given"
+        );
         self.bytes.push(0x12);
         push_varint(&mut self.bytes, first.file as u64);
         push_varint(&mut self.bytes, first.no as u64);
         push_varint(&mut self.bytes, count as u64);
     }
     pub fn truncate(&mut self, first: PageId) {
+        debug_assert!(first.no > 0, "a file keeps its header");
         self.bytes.push(0x13);
         push_varint(&mut self.bytes, first.file as u64);
         push_varint(&mut self.bytes, first.no as u64);

@@ -5,6 +5,7 @@
 //! of a flush. Called by: `pool`, `table`, `txn`, `change`, before their mini-transactions.
 use super::flush_mode::FlushMode;
 use super::log::Redo;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Lsn, Result};
 
 /// Bytes of one step, and steps that are under way at once, as far as the segments are large
@@ -41,6 +42,7 @@ impl Redo {
     /// `Error::Full`: the next segment cannot be made, because the disk is full or no descriptor is
     /// left. Such a failure is met here, before anything was changed.
     pub fn reserve_wait(&self) -> Result<()> {
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         if self.room() < self.margin() {
             self.wait_for_room();
         }

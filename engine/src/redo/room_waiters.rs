@@ -1,6 +1,7 @@
 //! [`RoomWaiters`]: the threads that wait for room in the ring.
 //!
 //! One leaf lock. Called by: `reserve.rs` (waits), `checkpoint.rs`, `on_off.rs`, `log.rs` (wake).
+use crate::base::sync::holds_no_latch;
 use crate::base::sync::{RankedCondvar, RankedMutex};
 use crate::base::{sync_point, SyncPoint};
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -28,6 +29,7 @@ impl RoomWaiters {
     }
     /// Waits while there is no room. The caller holds no latch.
     pub fn wait_while(&self, mut no_room: impl FnMut() -> bool) {
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         self.count.fetch_add(1, Ordering::Relaxed);
         let mut guard = self.lock.lock();
         while no_room() {

@@ -128,6 +128,12 @@ struct Numbers {
     used: u64,
 }
 
+impl Numbers {
+    /// For asserts.
+    fn is_sound(&self) -> bool {
+        self.first <= self.last
+    }
+}
 /// Why a segment was not renumbered, or not made.
 #[derive(Debug)]
 pub enum MoveError {
@@ -239,6 +245,7 @@ impl SegmentRing {
     pub fn jump(&self, first: u64) -> std::result::Result<(), MoveError> {
         let mut numbers = self.numbers.lock();
         assert!(first > numbers.last + 1, "a ring goes forward");
+        debug_assert!(numbers.is_sound(), "the numbers have no gap");
         let (mut next, mut done) = (first, Ok(()));
         let mut left = Vec::new();
         for number in numbers.first..=numbers.last {
@@ -330,6 +337,10 @@ impl SegmentRing {
         self.extend(&mut self.numbers.lock(), number)
     }
     fn extend(&self, numbers: &mut Numbers, number: u64) -> Result<()> {
+        debug_assert!(
+            numbers.last >= self.ready.load(Ordering::Acquire),
+            "the mirror says what there is"
+        );
         while numbers.last < number {
             self.make(numbers.last + 1)?;
             numbers.last += 1;
@@ -352,6 +363,8 @@ impl SegmentRing {
         let mut numbers = self.numbers.lock();
         self.extend(&mut numbers, number)?;
         numbers.used = numbers.used.max(number);
+        debug_assert!(numbers.used <= numbers.last, "the writer's segment is one of the ring");
+        debug_assert!(number >= numbers.first, "no segment below the checkpoint is written");
         self.with_descriptor(|| open_segment(&*self.disk, number, self.segment_size, caching))
     }
     /// No thread ends the pause early.
@@ -394,6 +407,7 @@ impl SegmentRing {
     fn try_recycle(&self, numbers: &mut Numbers, checkpoint: Lsn, kept: Lsn) -> Result<()> {
         let needed = self.segment_of(checkpoint.min(kept));
         let wanted_last = self.last_wanted(numbers, checkpoint);
+        debug_assert!(numbers.is_sound(), "the numbers have no gap");
         while numbers.first < needed {
             if numbers.last < wanted_last {
                 match self.move_segment(numbers.first, numbers.last + 1) {
@@ -468,6 +482,7 @@ impl SegmentRing {
         let mut at = SEGMENT_HEADER as u64;
         while at < len {
             let n = (len - at).min(ZEROS as u64);
+            debug_assert_eq!(n % IO_ALIGN as u64, 0, "direct I/O takes whole pages");
             file.write_at(&zeros[..n as usize], at)?;
             at += n;
         }
@@ -478,6 +493,10 @@ impl SegmentRing {
         self.with_descriptor(|| self.disk.open(&segment_name(number), Mode::Open, Caching::Direct))
     }
     fn rename_segment(&self, file: &dyn File, from: u64, to: u64) -> Result<()> {
+        debug_assert!(
+            from < to,
+            "a segment gets a higher number, so no older block in it is valid"
+        );
         file.write_at(&header(to, self.segment_size, self.epoch), 0)?;
         file.sync()?;
         self.disk.rename(&segment_name(from), &segment_name(to))

@@ -30,6 +30,11 @@ pub fn allocate_runs(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize, le
     let mut near = hint;
     for left in (1..=n as u32).rev() {
         let first = search.pick_run(near, len, left)?;
+        debug_assert!(
+            (first - 1) / EXTENT_PAGES == (first + len - 2) / EXTENT_PAGES,
+            "a run lies in one extent"
+        );
+        debug_assert!(!search.picked.contains(&first), "a page is picked once");
         search.picked.extend(first..first + len);
         firsts.push(first);
         near = first + len - 1;
@@ -54,6 +59,7 @@ fn pick_pages(mtr: &mut Mtr<'_>, file: FileId, hint: PageNo, n: usize) -> Result
     let mut hint = hint;
     for left in (1..=n as u32).rev() {
         let page = search.pick(hint, left)?;
+        debug_assert!(!search.picked.contains(&page), "a page is picked once");
         search.picked.push(page);
         hint = page;
     }

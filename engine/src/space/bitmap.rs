@@ -80,7 +80,12 @@ pub fn free_run(word: u64, from: u32, len: u32) -> Option<u32> {
     for n in 1..len {
         starts &= !word >> n;
     }
-    first_free(!starts, from)
+    let found = first_free(!starts, from);
+    debug_assert!(
+        found.is_none_or(|bit| bit + len <= EXTENT_PAGES),
+        "a run ends in its extent"
+    );
+    found
 }
 
 #[cfg(test)]

@@ -22,6 +22,10 @@ use crate::pool::{Mtr, PageType, Pool, PAGE_SIZE};
 
 /// Pages of a new file: header, bitmap and six more. Small tables stay small.
 const FIRST_PAGES: u32 = 8;
+const _: () = assert!(
+    FIRST_PAGES > FIRST_BITMAP,
+    "a new file has its header and its first bitmap"
+);
 /// Prefix of the names of files that are removed at a restart.
 pub const TEMPORARY_PREFIX: &str = "tmp_";
 
@@ -177,6 +181,10 @@ fn unlink(pool: &Pool, file: FileId) -> (String, Result<()>) {
     // The file is unregistered first: no flush and no read-ahead of it begins after this.
     let name = pool.files().remove(file).unwrap_or_else(|| file_name(file));
     pool.discard_file(file);
+    debug_assert!(
+        !pool.files().contains(file),
+        "no page of a file that is removed is written"
+    );
     let removed = pool.disk().remove(&name);
     (name, removed)
 }

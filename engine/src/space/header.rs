@@ -47,6 +47,11 @@ pub(super) const FREE_HINT_OFFSET: usize = 464;
 pub(super) const EMPTY_HINT_OFFSET: usize = 468;
 pub(super) const MIXED_OFFSET: usize = 472;
 pub(super) const DATABASE_OFFSET: usize = 476;
+const _: () = assert!(
+    ROOTS_OFFSET + 4 * ROOTS_MAX <= FREE_HINT_OFFSET,
+    "the owner's fields end before the hints"
+);
+const _: () = assert!(DATABASE_OFFSET + 8 <= PAGE_SIZE, "a header fits its page");
 pub const HEADER_PAGE: PageNo = 0;
 
 /// File name of a data file inside the engine directory: "00000010.slu" (hexadecimal number).

@@ -25,6 +25,7 @@ pub fn orphans(pool: &Pool) -> Result<Vec<FileId>> {
 
 /// Lists a file; durable on return. `Error::Full`: the list is full.
 pub fn note_orphan(pool: &Pool, file: FileId) -> Result<()> {
+    debug_assert_ne!(file, 0, "0 marks a free place of the list");
     let places = places(pool)?;
     if places.contains(&file) {
         return Ok(());
@@ -50,6 +51,10 @@ fn places(pool: &Pool) -> Result<Vec<FileId>> {
 fn put(pool: &Pool, place: usize, file: FileId) -> Result<()> {
     let mut mtr = pool.begin();
     let page = header(&mut mtr, SYSTEM_FILE)?;
+    debug_assert!(
+        file == 0 || get_u32(mtr.bytes(page), OFFSET + 4 * place) == 0,
+        "a place of the list holds one file"
+    );
     mtr.edit_u32(page, OFFSET + 4 * place, file);
     let lsn = mtr.commit();
     pool.sync_log(lsn)

@@ -264,6 +264,10 @@ impl<'m, 'p> Search<'m, 'p> {
         let last_extent = extent_of(self.pages - 1);
         self.free_hint = self.free_hint.min(last_extent);
         self.empty_hint = self.empty_hint.min(last_extent);
+        debug_assert!(
+            pages >= self.pages + need,
+            "a file grows by what was asked for, at least"
+        );
         self.pages = pages;
         Ok(())
     }

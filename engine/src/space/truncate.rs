@@ -30,6 +30,8 @@ pub fn truncate_free_end(pool: &Pool, file: FileId, keep: u32, most: u32) -> Res
     if end >= pages {
         return Ok(0);
     }
+    debug_assert!(end >= keep, "pages that are to be kept stay");
+    debug_assert!(pages - end <= most, "I7: a step is bounded");
     let held = lock.lock();
     let bitmaps = (end..pages).filter(|no| is_bitmap(*no)).count() as u32;
     mtr.edit_u32(head, PAGES_OFFSET, end);
@@ -86,7 +88,11 @@ fn rounded(end: PageNo) -> PageNo {
         0..=8 => 8,
         9..=16 => 16,
         17..=32 => 32,
-        _ => (end - 1).div_ceil(EXTENT_PAGES) * EXTENT_PAGES + 1,
+        _ => {
+            let whole = (end - 1).div_ceil(EXTENT_PAGES) * EXTENT_PAGES + 1;
+            debug_assert!(whole >= end, "no page in use is cut off");
+            whole
+        }
     }
 }
 

@@ -57,6 +57,10 @@ pub fn used_pages(pool: &Pool, file: FileId) -> Result<UsedPages> {
     let mut first = 1;
     while first < total {
         let end = total.min(first + PAGES_PER_BITMAP);
+        debug_assert!(
+            bitmap::is_bitmap(first),
+            "a bitmap comes before the pages that it covers"
+        );
         let bitmap = pool.read(PageId::new(file, first))?;
         used.pages
             .extend((first..end).filter(|no| bitmap::is_set(&bitmap, *no)));

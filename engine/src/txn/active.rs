@@ -39,6 +39,11 @@ impl ActiveSet {
         &self.counts[id as usize % COUNTS]
     }
     pub fn add(&self, id: TrxId, trx: &Arc<TrxShared>) {
+        debug_assert!(
+            id >= self.low.load(Ordering::Acquire),
+            "no active transaction is below the oldest active id, else it would be taken for ended"
+        );
+        debug_assert!(!self.contains(id), "an id is given once");
         self.count(id).fetch_add(1, Ordering::AcqRel);
         self.shard(id).lock().push((id, trx.clone()));
     }
@@ -47,7 +52,8 @@ impl ActiveSet {
         let at = shard.iter().position(|(other, _)| *other == id);
         shard.swap_remove(at.expect("an active transaction is in the active set"));
         drop(shard);
-        self.count(id).fetch_sub(1, Ordering::AcqRel);
+        let before = self.count(id).fetch_sub(1, Ordering::AcqRel);
+        debug_assert!(before > 0, "an active transaction is counted under its id");
     }
     /// False for sure, or perhaps.
     fn may_hold(&self, id: TrxId) -> bool {
@@ -62,6 +68,10 @@ impl ActiveSet {
         }
         let shard = self.shard(id).lock();
         let found = shard.iter().find(|(other, _)| *other == id);
+        debug_assert!(
+            found.is_none_or(|(_, trx)| [0, id].contains(&trx.id())),
+            "a transaction leaves the active set before its object serves another one"
+        );
         found.map(|(_, trx)| trx.clone())
     }
 }

@@ -23,6 +23,7 @@ use super::undo::history::End;
 use super::undo::stream::StreamTail;
 use super::visibility::VisibleEnd;
 use super::xid::Xid;
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, sync_point, Error, Lsn, Mutant, Result, SyncPoint};
 use std::sync::atomic::Ordering;
 
@@ -33,6 +34,7 @@ impl TrxSys {
         trx.check_not_doomed()?;
         let id = trx.id();
         assert!(trx.phase() == Phase::Working, "a transaction is prepared once");
+        debug_assert!(holds_no_latch(), "I5: room for undo is waited for with no latch held");
         let active = trx.active_mut();
         let Some(tail) = active.stream.as_mut().filter(|tail| tail.used) else {
             if id == 0 {
@@ -48,6 +50,10 @@ impl TrxSys {
         tail.append(&mut mtr, Kind::Prepared, id, active.undo_top, 0, &payload)?;
         active.last_lsn = mtr.commit();
         self.pool.check_alive()?;
+        debug_assert!(
+            tail.has_room(0),
+            "room for the record with which a rollback begins, and for the end"
+        );
         active.phase = Phase::Prepared;
         let lsn = active.last_lsn;
         trx.shared.prepared.store(true, Ordering::Relaxed);
@@ -88,6 +94,7 @@ impl TrxSys {
             return Ok(());
         };
         assert!(active.phase == Phase::Working, "a rollback has begun");
+        debug_assert!(holds_no_latch(), "I5: room for undo is waited for with no latch held");
         let left = left.to_le_bytes();
         let noted = self.undo.reserve(tail, left.len()).and_then(|()| {
             let mut mtr = self.pool.begin();
@@ -171,6 +178,12 @@ impl TrxSys {
         let tail = trx.active_mut().stream.take();
         let mut tail = tail.expect("a transaction with an id owns a stream");
         let mut number = None;
+        debug_assert!(kind.is_end(), "the record with which a transaction ends");
+        debug_assert!(holds_no_latch(), "an end is called with no latch held");
+        debug_assert!(
+            tail.has_room_to_end(),
+            "the end of a transaction cannot fail for want of room"
+        );
         let written = match tail.used {
             true => self.write_end(trx, &mut tail, kind, &mut number).map(Some),
             false => Ok(None),
@@ -213,7 +226,12 @@ impl TrxSys {
         let number = *drawn.insert(self.visibility.begin_end());
         debug_assert!(number > id, "one counter gives ids and commit numbers");
         let at = tail.append(&mut mtr, kind, id, active.undo_top, number, position)?;
-        active.last_lsn = mtr.commit();
+        let lsn = mtr.commit();
+        debug_assert!(
+            lsn >= active.last_lsn,
+            "an end comes after the changes of its transaction in the log"
+        );
+        active.last_lsn = lsn;
         sync_point(SyncPoint::EndLogged);
         self.pool.check_alive()?;
         Ok(End { at, number })
@@ -221,8 +239,13 @@ impl TrxSys {
 
     /// The last steps of every end. What the transaction was goes away as a whole.
     fn finish(&self, trx: &mut Trx) {
+        debug_assert!(
+            trx.phase() != Phase::Prepared,
+            "a prepared transaction goes away with an end in the log, or a rollback that began there"
+        );
         self.visibility.close_view(trx);
         self.locks.release_all(&trx.shared);
+        debug_assert!(!trx.shared.holds_locks(), "all locks of a transaction go with it");
         trx.end();
     }
 }

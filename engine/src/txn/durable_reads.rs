@@ -39,6 +39,14 @@ struct Ended {
 
 impl Ended {
     fn now(numbers: &Numbers, lsn: Lsn) -> Ended {
+        debug_assert!(
+            numbers.oldest_active() <= numbers.next(),
+            "an id that was given is below the next"
+        );
+        debug_assert!(
+            numbers.commit_no() <= numbers.next(),
+            "an end under way has drawn its number"
+        );
         Ended {
             low: numbers.oldest_active(),
             high: numbers.next(),
@@ -99,10 +107,19 @@ impl DurableEnds {
             self.durable = self.next.clone();
         }
         debug_assert!(self.durable.lsn <= self.newest);
+        debug_assert!(
+            self.durable.low <= self.next.low && self.durable.high <= self.next.high,
+            "what is durable is a beginning of what ended"
+        );
+        debug_assert!(
+            self.durable.commit_no <= self.next.commit_no,
+            "purge goes by the durable commit number, which only grows"
+        );
     }
     /// For a view made now, after [`DurableEnds::advance`]. None: all that the view sees is
     /// durable.
     pub fn missing(&self, numbers: &Numbers) -> Option<NotDurable> {
+        debug_assert!(self.durable.high <= numbers.next(), "what is durable has ended before");
         (!self.durable.is_now(numbers)).then(|| NotDurable {
             durable: self.durable.clone(),
             lsn: self.newest,

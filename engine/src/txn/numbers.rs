@@ -21,6 +21,10 @@ impl Numbers {
     /// order.
     pub fn new(bound: u64, active: Vec<TrxId>) -> Numbers {
         debug_assert!(active.windows(2).all(|pair| pair[0] < pair[1]));
+        debug_assert!(
+            active.last().is_none_or(|newest| *newest < bound),
+            "I10: only numbers below the bound were given"
+        );
         Numbers {
             next: bound,
             bound,
@@ -44,11 +48,19 @@ impl Numbers {
     }
     pub fn raise_bound(&mut self, bound: u64) {
         self.bound = self.bound.max(bound);
+        debug_assert!(
+            self.next <= self.bound,
+            "I10: no number at or above the bound was given"
+        );
     }
     /// Draws an id, active at once. `can_draw` holds.
     pub fn begin(&mut self) -> TrxId {
         debug_assert!(self.can_draw());
         let id = self.next;
+        debug_assert!(
+            self.active.last().is_none_or(|newest| *newest < id),
+            "views search the active ids, which ascend"
+        );
         self.next += 1;
         self.active.push(id);
         id
@@ -65,6 +77,10 @@ impl Numbers {
             "every active transaction has a number reserved for its end"
         );
         self.next += 1;
+        debug_assert!(
+            self.committing.len() < self.active.len(),
+            "only an active transaction draws a number for its end, and only one"
+        );
         self.committing.push(number);
         number
     }
@@ -82,6 +98,7 @@ impl Numbers {
             .binary_search(&id)
             .expect("an active transaction is in the list");
         self.active.remove(at);
+        debug_assert!(self.oldest_active() > id || at > 0, "the oldest active id only grows");
         self.oldest_active()
     }
 }

@@ -141,6 +141,7 @@ impl TrxSys {
             active.phase = Phase::Prepared;
             trx.name(xid);
         }
+        debug_assert_eq!(trx.id(), recovered.id, "the shared half is the one that was found");
         Ok(trx)
     }
 
@@ -228,6 +229,14 @@ impl TrxSys {
                 return Err(error);
             }
         };
+        debug_assert!(
+            trx.active_mut().stream.is_none(),
+            "a transaction takes a stream with its id, and only one"
+        );
+        debug_assert!(
+            !tail.used,
+            "a stream that is given away holds nothing of an unfinished transaction"
+        );
         trx.active_mut().stream = Some(tail);
         self.visibility.show(id, &trx.shared);
         self.locks.accept_implicit(&trx.shared, id);
@@ -235,6 +244,10 @@ impl TrxSys {
         Visibility::show_own(trx.active_mut(), id);
         self.counters.active_transactions.inc();
         self.counters.max_trx_id.raise(id + 1);
+        debug_assert!(
+            self.is_active(id),
+            "an id is in the active set before any row can carry it"
+        );
         Ok(id)
     }
 
@@ -250,6 +263,7 @@ impl TrxSys {
     fn refill_numbers(&self) -> Result<()> {
         if let Some(next) = self.visibility.next_unreserved() {
             let bound = self.undo.reserve_numbers(next)?;
+            debug_assert!(bound > next, "I10: a number is given only below the durable bound");
             self.visibility.raise_bound(bound);
         }
         Ok(())
@@ -279,6 +293,14 @@ impl TrxSys {
         let tail = active.stream.as_mut().expect("append_undo comes after ensure_id");
         self.undo.make_room(mtr, tail, payload.len())?;
         let at = tail.append(mtr, Kind::Row, id, active.undo_top, 0, payload)?;
+        debug_assert!(
+            active.phase == Phase::Working,
+            "a prepared or ended transaction writes nothing"
+        );
+        debug_assert!(
+            at.page != active.undo_top.page || at.offset > active.undo_top.offset,
+            "an undo record lies after the one before it"
+        );
         active.undo_top = at;
         trx.shared.undo_records.fetch_add(1, Ordering::Relaxed);
         trx.shared.undo_bytes.fetch_add(payload.len() as u64, Ordering::Relaxed);

@@ -220,6 +220,10 @@ impl Trx {
         self.shared.clear();
         if let Some(active) = ended {
             debug_assert_eq!(active.views().count(), 0, "an open view would hold purge back");
+            debug_assert!(
+                active.stream.is_none(),
+                "a stream that goes with its transaction is lost"
+            );
             if active.is_named {
                 *self.shared.xid.lock() = None;
             }
@@ -346,6 +350,7 @@ impl Trx {
     /// table. A caller that gives such a lock back calls `forget_found`.
     pub(crate) fn note_found(&mut self, index: IndexId, key: &[u8], leaf: PageNo) {
         let found = &mut self.active_mut().found;
+        debug_assert!(index != 0, "0 stands for no row");
         found.index = index;
         found.key.clear();
         found.key.extend_from_slice(key);

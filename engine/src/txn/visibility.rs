@@ -124,6 +124,10 @@ impl Visibility {
         self.active.low.store(low, Ordering::Release);
         if let Some(lsn) = end.commit_lsn {
             state.ends.note_commit(lsn);
+            debug_assert!(
+                end.number.is_some(),
+                "a commit that can be lost in a crash has an end in the log"
+            );
         }
         let number = end.number.unwrap_or(0);
         if !end.position.is_empty() && state.position.0 < number {
@@ -165,6 +169,10 @@ impl Visibility {
     /// Makes the consistent-read view if there is none.
     pub fn open_view(&self, trx: &mut Trx) -> Arc<ReadView> {
         trx.active_mut().view_is_fresh = false;
+        debug_assert!(
+            trx.view().is_none_or(|view| view.own == trx.id()),
+            "a view shows the changes of its own transaction"
+        );
         if let Some(view) = trx.view() {
             return view.clone();
         }
@@ -207,6 +215,14 @@ impl Visibility {
         content.active.clear();
         content.active.extend_from_slice(state.numbers.active());
         content.commit_no = state.numbers.commit_no();
+        debug_assert!(
+            content.low <= content.high && content.commit_no <= content.high,
+            "a view sees no number that was not given"
+        );
+        debug_assert!(
+            content.low >= self.oldest_view_low.load(Ordering::Relaxed) || state.views.len() == 0,
+            "views open in the order of their `low`"
+        );
         debug_assert!(content.active.last().is_none_or(|newest| *newest < content.high));
         self.advance_durable(&mut state);
         content.not_durable = state.ends.missing(&state.numbers);
@@ -221,6 +237,7 @@ impl Visibility {
     /// The transaction got its id after its views were made: they see its changes.
     pub(super) fn show_own(active: &mut ActiveTrx, id: TrxId) {
         for open in [&mut active.view, &mut active.statement_view].into_iter().flatten() {
+            debug_assert!([0, id].contains(&open.view.own), "a transaction gets one id");
             Arc::make_mut(&mut open.view).own = id;
         }
     }
@@ -255,6 +272,10 @@ impl Visibility {
         }
         if was_oldest {
             let low = state.views.oldest().map_or(u64::MAX, |view| view.low);
+            debug_assert!(
+                low >= self.oldest_view_low.load(Ordering::Relaxed),
+                "the oldest view's `low` only grows while there are views"
+            );
             self.oldest_view_low.store(low, Ordering::Release);
         }
         drop(state);
@@ -297,7 +318,8 @@ impl Visibility {
     }
     fn advance_durable(&self, state: &mut State) {
         state.ends.advance(&state.numbers, |lsn| self.is_safe(lsn));
-        self.durable_low.store(state.ends.low(), Ordering::Relaxed);
+        let before = self.durable_low.swap(state.ends.low(), Ordering::Relaxed);
+        debug_assert!(before <= state.ends.low(), "what is durable only grows");
     }
     /// Every end that is visible by now is durable on return.
     pub(super) fn make_durable(&self) -> Result<()> {
@@ -328,6 +350,10 @@ impl Visibility {
         let oldest = state.views.oldest().filter(|_| !planted(Mutant::PurgeIgnoresViews));
         // Without a view: what the next one would have, which does not see the ends under way.
         let horizon = oldest.map_or_else(|| state.numbers.commit_no(), |view| view.commit_no);
+        debug_assert!(
+            horizon <= state.numbers.commit_no(),
+            "an end under way is above the horizon of purge"
+        );
         self.advance_durable(&mut state);
         (horizon, state.ends.commit_no())
     }

@@ -4,6 +4,7 @@
 //! as the reason for the change. Rules of modules, rooms, circles, types and calls hold
 //! for the engine. All others hold for every crate of the repository, and the words
 //! for the plugin, too.
+mod asserts;
 mod imports;
 mod rooms;
 mod source;
@@ -349,6 +350,11 @@ fn mutexes_are_ranked() {
         }
     }
     report("mutexes without a rank", found);
+}
+
+#[test]
+fn modules_have_asserts() {
+    report("modules with few asserts", asserts::too_few(&sources()));
 }
 
 #[test]

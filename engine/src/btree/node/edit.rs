@@ -79,6 +79,7 @@ pub fn insert(p: &mut impl PageEdit, slot: usize, key: &[u8], value: &[u8]) {
     put_u16(&mut header, 2, at as u16);
     put_u16(&mut header, 4, slot as u16);
     p.edit(AT_SLOTS, &header);
+    debug_assert!(p.node().entry(slot) == (key, value), "the entry stands in its slot");
 }
 
 /// Shortens the node's prefix to one that `key` shares too.
@@ -127,6 +128,10 @@ fn write_entry(p: &mut impl PageEdit, at: usize, key: &[u8], value: &[u8]) {
 
 /// Slots, heap, last and garbage in one record.
 fn edit_counts(p: &mut impl PageEdit, slots: usize, heap: usize, garbage: usize) {
+    debug_assert!(
+        NODE_HEADER + slots * SLOT <= heap && heap <= p.bytes().len(),
+        "the slots and the heap do not meet"
+    );
     let mut header = [0u8; 8];
     put_u16(&mut header, 0, slots as u16);
     put_u16(&mut header, 2, heap as u16);
@@ -139,6 +144,7 @@ fn edit_counts(p: &mut impl PageEdit, slots: usize, heap: usize, garbage: usize)
 pub fn remove(p: &mut impl PageEdit, slot: usize) {
     let node = p.node();
     let (n, at, size) = (node.len(), node.entry_at(slot), node.entry_size(slot));
+    let free = node.free();
     let (mut heap, mut garbage) = (node.heap(), node.garbage());
     if at == heap {
         heap += size;
@@ -150,6 +156,7 @@ pub fn remove(p: &mut impl PageEdit, slot: usize) {
         p.move_within(slot_at, slot_at + SLOT, (n - slot - 1) * SLOT);
     }
     edit_counts(p, n - 1, heap, garbage);
+    debug_assert_eq!(p.node().free(), free + size + SLOT, "an entry and its slot become free");
 }
 
 /// Removes the entries in the slots [from, to): one move, one write.
@@ -158,12 +165,14 @@ pub fn remove_run(p: &mut impl PageEdit, from: usize, to: usize) {
     let n = node.len();
     assert!(from < to && to <= n, "a run lies inside its node");
     let dropped: usize = (from..to).map(|slot| node.entry_size(slot)).sum();
+    let free = node.free() + dropped + (to - from) * SLOT;
     let (heap, garbage) = (node.heap(), node.garbage() + dropped);
     let slot_at = NODE_HEADER + from * SLOT;
     if to < n {
         p.move_within(slot_at, NODE_HEADER + to * SLOT, (n - to) * SLOT);
     }
     edit_counts(p, n - (to - from), heap, garbage);
+    debug_assert_eq!(p.node().free(), free, "the entries and their slots become free");
 }
 
 /// A new value of this length fits.
@@ -174,6 +183,7 @@ pub fn value_fits(node: Node<'_>, slot: usize, len: usize) -> bool {
 
 /// New value for the entry in `slot`; it fits (`value_fits`).
 pub fn set_value(p: &mut impl PageEdit, slot: usize, value: &[u8]) {
+    debug_assert!(value_fits(p.node(), slot, value.len()), "room was checked");
     let node = p.node();
     let (entry_at, at, old_len) = (node.entry_at(slot), node.value_at(slot), node.value_len(slot));
     if value.len() > old_len {
@@ -200,6 +210,7 @@ fn grow_value(p: &mut impl PageEdit, slot: usize, value: &[u8]) {
     write_entry(p, at, &key, value);
     p.edit(NODE_HEADER + slot * SLOT + 4, &(at as u16).to_le_bytes());
     edit_counts(p, n, at, garbage);
+    debug_assert!(p.node().entry(slot) == (&key[..], value), "the entry has its new value");
 }
 
 /// Writes `data` at `at`, logging only from the first to the last byte that differs.
@@ -278,6 +289,7 @@ fn rewrite_in_order(p: &mut impl PageEdit) {
 
 /// Drops the entries from `keep` on.
 pub fn truncate(p: &mut impl PageEdit, keep: usize) {
+    debug_assert!(keep <= p.node().len(), "a node has the entries that it keeps");
     let node = p.node();
     let dropped: usize = (keep..node.len()).map(|slot| node.entry_size(slot)).sum();
     let (heap, garbage) = (node.heap(), node.garbage() + dropped);
@@ -286,6 +298,10 @@ pub fn truncate(p: &mut impl PageEdit, keep: usize) {
 
 /// New upper fence; there is room for it (counting the old one's bytes).
 pub fn set_upper(p: &mut impl PageEdit, upper: &[u8]) {
+    debug_assert!(
+        p.node().lower_fence() < upper,
+        "a node owns the keys between its fences"
+    );
     let old_len = p.node().upper_fence().map_or(0, <[u8]>::len);
     let mut fence = [0u8; 4];
     if upper.len() <= old_len {

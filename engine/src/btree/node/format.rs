@@ -93,6 +93,14 @@ impl NewNode<'static> {
 /// Writes `new` over the page's body and level (the rest of its header stays). Returns the hole of
 /// zeros between slots and heap, as `Mtr::rewrite` wants it.
 pub fn write_node(page: &mut [u8], new: &NewNode<'_>) -> (usize, usize) {
+    debug_assert!(
+        new.upper.is_none_or(|upper| new.lower < upper),
+        "a node owns the keys between its fences"
+    );
+    debug_assert!(
+        new.level == 0 || new.items.first().is_none_or(|(key, _)| key.is_empty()),
+        "an inner node's first key stands for its lower fence"
+    );
     page[AT_LEVEL] = new.level;
     page[PAGE_BODY..].fill(0);
     let mut heap = page.len();
@@ -111,6 +119,7 @@ pub fn write_node(page: &mut [u8], new: &NewNode<'_>) -> (usize, usize) {
         put_u16(page, AT_UPPER + 2, upper.len() as u16);
     }
     let searched = &new.items[(new.level > 0 && !new.items.is_empty()) as usize..];
+    debug_assert!(searched.is_sorted_by(|a, b| a.0 < b.0), "a node's keys ascend");
     let prefix = match (searched.first(), searched.last()) {
         (Some(first), Some(last)) => common_prefix(first.0, last.0),
         _ => 0,

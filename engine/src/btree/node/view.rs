@@ -167,6 +167,7 @@ impl<'a> Node<'a> {
             Some(rest) => {
                 let head = head_of(rest);
                 let (from, to) = self.bracket(first, n, head);
+                debug_assert!(from <= to && to <= n, "the search is narrowed to slots of the node");
                 let at = self.partition(from, to, |slot| self.head_at(slot) < head);
                 if at < n && self.head_at(at) == head && self.key(at) == key {
                     return (at, true);

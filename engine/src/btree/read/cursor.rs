@@ -5,6 +5,7 @@
 //! by: `change`, `index::scan`, and the clustered index's users in `table`.
 use super::descent::To;
 use super::leaf::LeafRead;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Lsn, PageId, PageNo, Result};
 use crate::btree::node::Node;
 use crate::btree::tree::Tree;
@@ -89,6 +90,7 @@ impl Tree {
         let mut leaf = leaf;
         while let Some(next) = self.step_right(pool, leaf)? {
             if !next.is_empty() {
+                debug_assert_eq!(next.slot, 0, "a step to the right stands on the first entry");
                 return Ok(Some(next));
             }
             leaf = next;
@@ -128,6 +130,7 @@ impl Tree {
             // place.
             let node = Node::new(&page);
             let at = self.nodes().search_leaf(node, page.id().no, to)?.0;
+            debug_assert!(at <= node.len(), "a place in this leaf");
             if at > 0 {
                 return Ok(Some(LeafRead { page, slot: at - 1 }));
             }
@@ -145,12 +148,17 @@ impl Tree {
             return None;
         }
         self.nodes().join_read(pool, &mut page).ok()?;
+        debug_assert!(
+            slot <= Node::new(&page).len(),
+            "an unchanged leaf has the slot that was remembered"
+        );
         Some(LeafRead { page, slot })
     }
     /// Asks the pool for up to `pages_max` leaves after (`backward`: before) the leaf that owns
     /// `key`. None: the first or last leaf. Asks no further than one parent knows leaves. Called
     /// with no latch held. Returns the number of leaves.
     pub fn read_ahead(&self, pool: &Pool, key: Option<&[u8]>, backward: bool, pages_max: usize) -> Result<usize> {
+        debug_assert!(holds_no_latch(), "I5: a read-ahead descends from the root");
         let to = match key {
             Some(key) => To::Key(key),
             None if backward => To::Last,

@@ -75,6 +75,7 @@ impl Nodes {
     #[inline]
     pub fn route(&self, node: Node<'_>, no: PageNo, to: To<'_>) -> Result<usize> {
         let slot = to.child_slot(node);
+        debug_assert!(slot < node.len(), "a descent goes on to a child");
         if slot == 0 || slot + 1 == node.len() {
             self.check_fences(node, no, to)?;
         }

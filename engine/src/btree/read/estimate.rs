@@ -121,6 +121,7 @@ impl Tree {
             }
             let slot = (dice % node.len() as u64) as usize;
             leaves = node.len() as u64 * leaves.min(u32::MAX as u64);
+            debug_assert!(leaves > 0, "a leaf stands for itself at least");
             dice = turned(dice);
             let child = self.nodes().read_child(pool, node, slot)?;
             page = child;
@@ -240,6 +241,14 @@ impl<'a> RangeCount<'a> {
 /// count as the average of the two paths.
 fn interpolate(from: &[Rung], to: &[Rung], fork: usize) -> u64 {
     let leaf = from.len() - 1;
+    debug_assert!(
+        fork < leaf && to.len() == from.len(),
+        "the two paths part above the leaves"
+    );
+    debug_assert!(
+        from.iter().chain(to).all(|rung| rung.slot <= rung.len),
+        "a path takes slots of its nodes"
+    );
     let mut entries = (from[leaf].len - from[leaf].slot + to[leaf].slot) as f64;
     let average = |i: usize| (from[i].len + to[i].len).max(1) as f64 / 2.0;
     let mut subtree = average(leaf);

@@ -29,6 +29,7 @@ impl LeafRead<'_> {
         self.slot
     }
     pub fn set_slot(&mut self, slot: usize) {
+        debug_assert!(slot <= self.len(), "a place in this leaf");
         self.slot = slot;
     }
     /// Entries in the leaf.

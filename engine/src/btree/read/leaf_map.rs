@@ -46,6 +46,7 @@ impl LeafRanges {
         self.bytes.extend_from_slice(lower);
         self.ends.push(self.bytes.len());
         self.pages.push(page);
+        debug_assert_eq!(self.ends.len(), self.pages.len(), "a lower bound for each leaf");
     }
     /// The ranges of the leaves below the node above them that owns `bound`, of those that meet
     /// [lo, hi).
@@ -84,6 +85,10 @@ pub struct LeafMap {
 impl LeafMap {
     /// How many nodes each group stands for.
     pub fn weight(&self) -> f64 {
+        debug_assert!(
+            self.groups.len() <= self.nodes,
+            "a group stands for its own node at least"
+        );
         self.nodes as f64 / self.groups.len().max(1) as f64
     }
     /// Leaves in all; estimated unless every node was read.

@@ -36,6 +36,7 @@ impl<'p> Builder<'p> {
     pub fn new(pool: &'p Pool, tree: Tree, fill_percent: u32) -> Builder<'p> {
         let capacity = joined_len(tree.node_pages() as usize - 1) - NODE_HEADER;
         let fill = capacity * fill_percent.clamp(50, 100) as usize / 100;
+        debug_assert!(tree.entry_max() <= fill, "an entry fits a leaf that is half full");
         Builder {
             capacity,
             pool,
@@ -120,6 +121,7 @@ impl<'p> Builder<'p> {
         self.bytes.clear();
         self.ends.clear();
         self.size = 0;
+        debug_assert!(self.lower < fence, "the leaves' ranges ascend");
         self.lower = fence;
         for (key, value) in moved.into_iter().rev() {
             self.gather(&key, &value);
@@ -127,6 +129,10 @@ impl<'p> Builder<'p> {
         Ok(())
     }
     fn append(&mut self) -> Result<()> {
+        debug_assert!(
+            self.lower.len() + self.size <= self.capacity,
+            "a leaf is never over-full"
+        );
         let mut mtr = begin(self.pool)?;
         append_leaf(&self.tree, &mut mtr, &self.lower, &self.items())?;
         mtr.commit();
@@ -158,6 +164,13 @@ fn append_leaf(tree: &Tree, mtr: &mut Mtr<'_>, lower: &[u8], items: &[(&[u8], &[
         mtr.rewrite(last, &mut |page| write_node(page, &new));
         return Ok(());
     }
+    debug_assert!(
+        {
+            let node = Node::new(mtr.bytes(last));
+            node.upper_fence().is_none() && node.key(node.len() - 1) < lower
+        },
+        "a build appends at the right end"
+    );
     let Some(parent) = path.last().copied() else {
         return append_to_root(tree, mtr, last, &new);
     };

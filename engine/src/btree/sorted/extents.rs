@@ -150,6 +150,7 @@ impl ExtentList {
             return Ok(None);
         };
         let count = get_u32(mtr.bytes(page), AT_COUNT) as usize;
+        debug_assert!(count < RANGES_MAX, "room for a range was made");
         let last = AT_RANGES + count.saturating_sub(1) * RANGE;
         let (start, extents) = (get_u32(mtr.bytes(page), last), get_u32(mtr.bytes(page), last + 4));
         if count > 0 && start + extents * EXTENT_PAGES == first {
@@ -241,6 +242,10 @@ impl ExtentList {
     /// Part of the load's last Mtr: frees the list's pages (if `keep_first`, all but the first),
     /// and the unused ends of extents. `unused`: (first page of the extent, pages used).
     pub(super) fn dissolve(&self, mtr: &mut Mtr<'_>, unused: &[(PageNo, u32)], keep_first: bool) -> Result<()> {
+        debug_assert!(
+            unused.iter().all(|(_, used)| *used <= EXTENT_PAGES),
+            "no more pages are used than an extent has"
+        );
         let mut pages = vec![mtr.write(self.id(self.page))?];
         assert!(
             self.is_on(mtr.bytes(pages[0])),

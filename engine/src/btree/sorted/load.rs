@@ -88,6 +88,7 @@ impl Level {
     }
     fn pop(&mut self) -> (Vec<u8>, Vec<u8>) {
         let (key_end, end) = self.ends.pop().expect("one item and two fences fit in a page");
+        debug_assert_eq!(end, self.bytes.len(), "the last item lies at the end");
         let start = self.ends.last().map_or(0, |(_, end)| *end);
         let item = (self.bytes[start..key_end].to_vec(), self.bytes[key_end..end].to_vec());
         self.bytes.truncate(start);
@@ -200,6 +201,11 @@ impl Loader {
     /// Writes the node gathered at `level`, and adds it to the level above. `upper` None: the node
     /// is the last one of its level.
     fn end_node(&mut self, level: usize, upper: Option<Vec<u8>>) -> Result<()> {
+        debug_assert!(!self.levels[level].ends.is_empty(), "a node that is written has items");
+        debug_assert!(
+            upper.as_ref().is_none_or(|upper| self.levels[level].lower < *upper),
+            "the ranges of a level ascend"
+        );
         let place = match self.levels[level].place.take() {
             Some(place) => place,
             None => self.next_place(level)?,
@@ -263,6 +269,7 @@ impl Loader {
         };
         let place = (filling.first + filling.given, filling.lsn);
         filling.given += 1;
+        debug_assert!(filling.given <= EXTENT_PAGES, "an extent gives the pages that it has");
         match level {
             0 => self.leaves = Some(filling),
             _ => self.inner = Some(filling),

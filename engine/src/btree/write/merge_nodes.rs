@@ -126,7 +126,7 @@ impl MergePlan {
         let is_held = |mtr: &Mtr<'_>, no: PageNo| mtr.find(tree.page_id(no)).is_some();
         if let Some(no) = right.filter(|no| !is_held(mtr, *no)) {
             let right = tree.nodes().latch(mtr, no)?;
-            if fit_together(mtr, page, right, lost) {
+            if adjoin(tree, mtr, page, right) && fit_together(mtr, page, right, lost) {
                 let (left, slot) = (page, slot + 1);
                 return Ok(Some(Merge {
                     parent,
@@ -139,7 +139,7 @@ impl MergePlan {
         }
         if let Some(no) = left.filter(|no| !is_held(mtr, *no)) {
             if let Some(left) = tree.nodes().try_latch(mtr, no)? {
-                if fit_together(mtr, left, page, lost) {
+                if adjoin(tree, mtr, left, page) && fit_together(mtr, left, page, lost) {
                     let right = page;
                     return Ok(Some(Merge {
                         parent,
@@ -214,6 +214,13 @@ fn pull_up(mtr: &mut Mtr<'_>, root: PageHandle, child: PageHandle) {
     mark_free(mtr, child);
 }
 
+/// Are the two neighbours, as their parent says? If a pointer of it is damaged, a merge with what it
+/// points to would take pages from another tree.
+fn adjoin(tree: &Tree, mtr: &Mtr<'_>, left: PageHandle, right: PageHandle) -> bool {
+    let (left, right) = (Node::new(mtr.bytes(left)), Node::new(mtr.bytes(right)));
+    let are_nodes = left.belongs_to(tree.index) && right.belongs_to(tree.index);
+    are_nodes && left.level() == right.level() && left.upper_fence() == Some(right.lower_fence())
+}
 fn fit_together(mtr: &Mtr<'_>, left: PageHandle, right: PageHandle, lost: (usize, usize)) -> bool {
     let (left, right) = (Node::new(mtr.bytes(left)), Node::new(mtr.bytes(right)));
     let separator = if right.level() > 0 {
@@ -227,4 +234,39 @@ fn fit_together(mtr: &Mtr<'_>, left: PageHandle, right: PageHandle, lost: (usize
     let least = if left.level() > 0 { 1 } else { 0 };
     let tiny = left.len().min(right.len()) - lost.0.min(left.len().min(right.len())) <= least;
     bytes <= merged_max(left) || (tiny && bytes <= left.capacity())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::btree::tests::fixture::{add_tree, delete, put, rig_with_tree};
+    use crate::btree::Intent;
+    use crate::pool::PAGE_SIZE;
+
+    /// A damaged pointer of the parent led to another tree: its entries moved over, and its page was
+    /// freed.
+    #[test]
+    fn a_node_is_not_merged_with_one_that_is_no_neighbour() {
+        let (rig, tree) = rig_with_tree(1, 256);
+        let pool = &*rig.pool;
+        let other = add_tree(pool, 6);
+        put(pool, &other, b"other", b"value");
+        let keys: Vec<_> = (0..200u32).map(u32::to_be_bytes).collect();
+        for key in &keys {
+            put(pool, &tree, key, &[7; PAGE_SIZE / 20]);
+        }
+        let mut mtr = pool.begin();
+        let root = mtr.write(tree.page_id(tree.root)).unwrap();
+        let node = Node::new(mtr.bytes(root));
+        let (second, place) = (node.child(1), node.value_at(1));
+        let second = mtr.write(tree.page_id(second)).unwrap();
+        let from = Node::new(mtr.bytes(second)).lower_fence().to_vec();
+        mtr.edit_u32(root, place, other.root);
+        mtr.commit();
+        let of_first = keys.iter().filter(|key| key[..] < from[..]);
+        let deleted = of_first.filter(|key| delete(pool, &tree, *key, Intent::Leaf)).count();
+        assert!(deleted > 3, "{deleted} entries of the first leaf");
+        let found = other.get(pool, b"other").unwrap().expect("it is where it was");
+        assert_eq!(found.value(), b"value");
+    }
 }

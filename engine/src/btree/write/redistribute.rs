@@ -97,6 +97,7 @@ impl Siblings {
         }
         let last = self.leaves[self.count() - 1];
         let right = Node::new(mtr.bytes(last)).right().unwrap_or(0);
+        debug_assert!(parts.len() >= self.count(), "every leaf keeps a part");
         let mut numbers: Vec<PageNo> = self.leaves.iter().map(|page| mtr.id(*page).no).collect();
         let more = parts.len() - self.count();
         if more > 0 {
@@ -197,5 +198,6 @@ fn plan(mtr: &Mtr<'_>, over: &Siblings, items: &[(&[u8], &[u8])]) -> Option<Vec<
         parts.push(Part { from, to, lower, upper });
         (lower, from) = (next, to);
     }
+    debug_assert_eq!(from, items.len(), "every item is in one part");
     Some(parts)
 }

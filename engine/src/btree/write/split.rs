@@ -169,6 +169,10 @@ impl<'m> SplitPlan<'m> {
                 .then(|| cutter.choose_at_run(slot, node.last_insert()))
                 .flatten();
             let cut = at_run.unwrap_or_else(|| cutter.choose_middle());
+            debug_assert!(
+                cut > 0 && cut < cutter.items.len() && cutter.fits(cut),
+                "both sides of a cut keep an entry, and fit a node"
+            );
             let up = separator(&cutter.items, cut, node.level()).to_vec();
             drop(cutter);
             splits.push(Split {
@@ -197,6 +201,10 @@ impl<'m> SplitPlan<'m> {
     /// sorted build knows it only after the allocation).
     pub fn carry_out(&self, mtr: &mut Mtr<'_>, pages: &[PageNo], value: &[u8]) -> Result<()> {
         debug_assert_eq!(pages.len(), self.pages_needed(mtr));
+        debug_assert!(
+            pages.iter().all(|no| *no != self.tree.root),
+            "the root keeps its page, and is no new one"
+        );
         mtr.pool().counters().page_splits.add(self.splits.len() as u64);
         let mut value = value.to_vec();
         for (i, split) in self.splits.iter().enumerate() {
@@ -207,6 +215,10 @@ impl<'m> SplitPlan<'m> {
             // A separator's value is the page made one level below.
             value = pages[i].to_le_bytes().to_vec();
         }
+        debug_assert!(
+            self.path.len() >= self.splits.len(),
+            "the parent of the topmost split is latched"
+        );
         let parent = self.path[self.path.len() - self.splits.len()];
         let key = &self.splits[self.splits.len() - 1].separator;
         let slot = Node::new(mtr.bytes(parent)).search(key).0;
@@ -284,6 +296,10 @@ impl<'m> SplitPlan<'m> {
 
 /// Makes the root a node with two children.
 pub fn write_root_over(mtr: &mut Mtr<'_>, root: PageHandle, level: u8, left: PageNo, separator: &[u8], right: PageNo) {
+    debug_assert!(
+        level > 0 && left != right && !separator.is_empty(),
+        "a root has two children, or none"
+    );
     let (left, right) = (left.to_le_bytes(), right.to_le_bytes());
     let new = NewNode {
         level,

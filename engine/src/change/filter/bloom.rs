@@ -70,6 +70,7 @@ impl Bloom {
         Some(Bloom::new(bytes, bytes_max, limits.memory.reserve_larger(bytes)?))
     }
     fn new(bytes: u64, bytes_max: u64, reservation: Reservation) -> Bloom {
+        debug_assert!(bytes > 0 && bytes % 8 == 0, "a filter is made of whole words");
         let full_from = match bytes < bytes_max {
             true => bytes / BYTES_A_VALUE,
             false => u64::MAX,

@@ -102,6 +102,10 @@ impl SlotBudget {
         while before * STEP < slots {
             before *= STEP;
         }
+        debug_assert!(
+            before < slots || before == FIRST,
+            "the size before is smaller, or the first"
+        );
         before
     }
     /// Slots that suit this number of entries, or fewer, as far as there is memory. None: there is
@@ -186,6 +190,7 @@ impl Slots {
     /// F3. `self` was just made; its length is a multiple of that of `small`.
     fn take_over(&self, small: &Slots) {
         debug_assert_eq!(self.counts.len() % small.counts.len().max(1), 0, "F3");
+        debug_assert!(self.counts.len() > small.counts.len(), "F3: a filter grows");
         for (i, count) in small.counts.iter().enumerate() {
             let count = count.load(Ordering::SeqCst);
             if count > 0 {

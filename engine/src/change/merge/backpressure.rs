@@ -13,6 +13,7 @@
 //!
 //! Latches: those of `merge::leaf`. Called by: `apply`, after an append, with no latch held.
 use super::leaf::{concerns_one_leaf, merge_as_appender};
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, Result, SyncPoint};
 use crate::btree::Tree;
 use crate::change::delta::Delta;
@@ -32,6 +33,7 @@ thread_local! {
 
 /// Merges a leaf once in so many appends, near the bound. `key` was just appended.
 pub fn after_append(pool: &Pool, index: &IndexTrees, delta: &Delta, key: &[u8]) -> Result<()> {
+    debug_assert!(holds_no_latch(), "I5: an appender merges with no latch held");
     let every = delta.buffer().appends_per_merge();
     if every == 0 || !delta.leaf_cursor.is_turn(every) {
         return Ok(());

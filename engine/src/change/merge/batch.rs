@@ -9,6 +9,7 @@
 //! it are older, and merging only the older part is always right.
 //!
 //! Called by: `merge::leaf`, `merge::multi_leaf`.
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, Mutant, Result};
 use crate::btree::{Intent, LeafWrite, RememberedLeaf, Tree};
 use crate::change::delta::key::{delta_end, delta_key, entry_bytes, entry_key, DeltaKey};
@@ -81,6 +82,11 @@ impl<'a> Batch<'a> {
     /// X-latches the delta leaves that hold the range, partition by partition, and copies what is
     /// pending.
     pub fn collect(&mut self, mtr: &mut Mtr<'_>, lo: &[u8], hi: Option<&[u8]>, limits: Limits) -> Result<Reach> {
+        debug_assert!(
+            limits.entries > 0 && limits.leaves > 0,
+            "a mini-transaction takes something"
+        );
+        debug_assert!(hi.is_none_or(|hi| lo <= hi), "a range of keys");
         self.pending.clear();
         self.runs.clear();
         let reach = self.collect_partitions(mtr, lo, hi, limits)?;
@@ -134,6 +140,7 @@ impl<'a> Batch<'a> {
             let len = leaf.entries(mtr);
             let from = leaf.slot;
             let to = end.as_ref().map_or(len, |end| leaf.search(mtr, end).0);
+            debug_assert!(from <= to, "a partition's entries stand in key order");
             for slot in from..to {
                 let (key, value) = leaf.entry(mtr, slot);
                 self.pending.push(partition, entry_key(key), value);
@@ -197,10 +204,15 @@ impl<'a> Batch<'a> {
                 taken.empty.push(run.leaf.fences(mtr).0.to_vec());
             }
         }
+        debug_assert!(
+            taken.entries <= self.pending.entries(),
+            "I4: nothing is taken out but what was collected"
+        );
         taken
     }
     /// Counts down what `take_out` took, after the end of the mini-transaction. No latch is held.
     pub fn count_merged(&mut self, done: usize, kept: &[usize], taken: &TakenOut) {
+        debug_assert!(holds_no_latch(), "F2: a merge counts down after its mini-transaction");
         let counters = self.pool.counters();
         let before = self.entries;
         let mut operations = OpCounts::default();

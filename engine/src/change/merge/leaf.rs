@@ -211,6 +211,7 @@ impl<'a> LeafMerge<'a> {
         };
         let leaf = tree.leaf_for_write(&mut mtr, at, intent, None)?;
         let (lo, hi) = self.range_of(&mtr, &leaf, at, what);
+        debug_assert!(hi.as_ref().is_none_or(|hi| lo <= *hi), "a merge goes on in key order");
         let reach = self.batch.collect(&mut mtr, &lo, hi.as_deref(), LIMITS)?;
         let has_room = || self.batch.pending.put_bytes() <= leaf.free(&mtr);
         if what == Next::Leaf && self.sweeping && !has_room() {
@@ -304,6 +305,10 @@ impl<'a> LeafMerge<'a> {
         }
         let batch = &mut self.batch;
         let done = stopped.unwrap_or(batch.pending.len());
+        debug_assert!(
+            kept.iter().all(|i| *i < done),
+            "the keys that stay are among those that were met"
+        );
         let taken = batch.take_out(&mut mtr, done, &kept);
         mtr.commit();
         sync_point(SyncPoint::MergedToBeCounted);

@@ -138,6 +138,11 @@ fn fold(batch: &mut Batch<'_>, base: &[(&[u8], &[u8])], kept: &mut Vec<usize>, m
             continue;
         }
         let place = place_of(base, next, pending.key(key));
+        debug_assert!(place >= next, "base entries and pending keys are joined in key order");
+        debug_assert!(
+            key == 0 || pending.key(key - 1) < pending.key(key),
+            "a key's pending entries are one group"
+        );
         items.extend((next..place).map(Item::Base));
         next = place;
         let found = base.get(place).filter(|entry| entry.0 == pending.key(key));

@@ -8,6 +8,7 @@
 //! with no latch held. The worker comes when the engine is idle, the buffer fills, or something is
 //! old. Appenders near the bound merge by themselves (`merge::backpressure`).
 use super::leaf::{concerns_one_leaf, merge_at};
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Result};
 use crate::change::delta::progress::Pass;
 use crate::change::delta::Delta;
@@ -34,6 +35,7 @@ pub struct Swept {
 /// Merges up to `leaves_max` leaves, from where the last step of this index ended. After the engine
 /// was opened the first steps count instead. Called with no latch held.
 pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<Swept> {
+    debug_assert!(holds_no_latch(), "I7: a sweep begins and ends with no latch held");
     let mut swept = Swept::default();
     let Some(delta) = &index.delta else {
         swept.end = true;
@@ -61,6 +63,7 @@ pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<
         delta.progress.retry_later(pool.disk().now_us());
     }
     delta.progress.keep_pass(pass, &delta.summary.sums);
+    debug_assert!(swept.emptied <= swept.leaves, "the emptied leaves are among those met");
     let leaves = swept.leaves - swept.emptied;
     delta.merge_yield.note(swept.entries, leaves, pending);
     delta.summary.reclaim();
@@ -150,6 +153,7 @@ impl Ahead {
             from = end;
         }
         pool.prefetch(&ids);
+        debug_assert!(self.requested <= swept + AHEAD, "the read-ahead is bounded");
         self.end = Some(from);
         Ok(())
     }

@@ -48,6 +48,7 @@ impl Buffering {
         }
     }
     pub(super) fn from_bits(bits: u8) -> Buffering {
+        debug_assert!(bits <= (INSERTS | DELETES | PURGES), "bits of the three kinds");
         (0..=5)
             .map(Buffering::from_number)
             .find(|b| b.bits() == bits)

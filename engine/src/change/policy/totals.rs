@@ -40,7 +40,9 @@ impl Totals {
         self.bytes.fetch_add(bytes as u64, Ordering::Relaxed);
     }
     pub fn entries(&self) -> u64 {
-        self.entries.load(Ordering::Relaxed)
+        let entries = self.entries.load(Ordering::Relaxed);
+        debug_assert!(entries as i64 >= 0, "an entry is counted before it can be merged");
+        entries
     }
     pub fn add_entries(&self, entries: i64) {
         self.entries.fetch_add(entries as u64, Ordering::Relaxed);

@@ -55,6 +55,10 @@ impl BackupControl {
             phase == Phase::None || phase as u8 == state.phase as u8 + 1,
             "one backup at a time, and its phases follow each other"
         );
+        debug_assert!(
+            phase != Phase::End || state.point.is_some(),
+            "B3: a backup ends at its point"
+        );
         if matches!(phase, Phase::None | Phase::Files) {
             *state = State::default();
         }
@@ -86,6 +90,10 @@ impl BackupControl {
         if state.phase == Phase::Log {
             state.point.get_or_insert_with(|| (point, about.to_vec()));
         }
+        debug_assert!(
+            state.point.as_ref().is_none_or(|(fixed, _)| *fixed <= point),
+            "B3: the first point stays"
+        );
         Ok(state.phase == Phase::Log)
     }
     /// Makes the next step of the backup fail, if a backup runs.
@@ -94,7 +102,12 @@ impl BackupControl {
         state.cancelled.get_or_insert_with(|| why.to_string());
     }
     pub(super) fn point(&self) -> Option<(Lsn, Vec<u8>)> {
-        self.state.lock().point.clone()
+        let state = self.state.lock();
+        debug_assert!(
+            state.point.is_none() || state.phase >= Phase::Log,
+            "B3: the point is taken after the last page was read"
+        );
+        state.point.clone()
     }
     /// `Error::Unsupported`: the backup was cancelled.
     pub fn check_wanted(&self) -> Result<()> {

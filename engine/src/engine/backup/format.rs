@@ -82,6 +82,11 @@ impl<W: Write> FrameWriter<W> {
         self.frame.extend(rest);
         let crc = crc32c::crc32c(&self.frame[4..]);
         put_u32(&mut self.frame, 0, crc);
+        debug_assert_eq!(
+            self.frame.len(),
+            FRAME_HEAD + length,
+            "the head says how long the payload is"
+        );
         self.out.write_all(&self.frame).map_err(write_error)?;
         self.number = self.number.wrapping_add(1);
         self.bytes += self.frame.len() as u64;

@@ -210,7 +210,10 @@ impl Restore {
 impl Changes {
     fn of(log: &RestoredLog, logged_from: Lsn) -> Result<Changes> {
         let mut changes = Changes::default();
-        log.scan(&mut |_, end, group| {
+        let mut reached = 0;
+        log.scan(&mut |start, end, group| {
+            debug_assert!(reached <= start && start < end, "B5: records are learnt in log order");
+            reached = end;
             decode(group, |record| {
                 let is_later = end > logged_from;
                 match record {

@@ -62,6 +62,7 @@ impl Backup {
         let log = pool.redo().begin_copy()?;
         let out = FrameWriter::new(out)?;
         engine.backup.enter(Phase::Files);
+        debug_assert!(engine.redo_log_is_on(), "B6: the log is on from start to end");
         let mut backup = Backup {
             control: engine.backup.clone(),
             out,
@@ -96,6 +97,10 @@ impl Backup {
             }
         }
         self.counters.backup_bytes_total.set(bytes);
+        debug_assert!(
+            self.files.iter().zip(self.files.iter().skip(1)).all(|(a, b)| a < b),
+            "each file is copied once"
+        );
         self.counters.backup_bytes_copied.set(0);
         let mut head = self.pool.database().to_le_bytes().to_vec();
         head.extend(logged_from.to_le_bytes());
@@ -138,6 +143,10 @@ impl Backup {
         })
     }
     fn finish(&mut self, point: Lsn, about: &[u8]) -> Result<()> {
+        debug_assert!(
+            point >= self.log.start.checkpoint,
+            "B3: the copied log begins before the point"
+        );
         assert!(
             self.current.is_none() && self.files.is_empty(),
             "B3: the point is taken after the last page was read"
@@ -172,7 +181,15 @@ impl Backup {
             Err(why) => return Err(why.reading(copy.open.id, copy.next)),
         };
         let (file, first) = (copy.open.id, copy.next);
+        debug_assert!(
+            broken.iter().all(|no| (first..first + count).contains(no)),
+            "B2: broken pages are pages that were read"
+        );
         copy.next += count;
+        debug_assert!(
+            copy.next <= copy.pages,
+            "no page is read past the end that the file had"
+        );
         self.send(file, first, count as usize)?;
         for no in broken {
             self.broken += 1;
@@ -188,6 +205,7 @@ impl Backup {
     }
     /// Sends the runs of pages in the buffer that are not all zeros.
     fn send(&mut self, file: FileId, first: PageNo, count: usize) -> Result<()> {
+        debug_assert!(count <= STEP_PAGES, "I7: a step's pages fit its buffer");
         let is_blank = |page: &[u8]| page.iter().all(|byte| *byte == 0);
         let mut at = 0;
         while at < count {

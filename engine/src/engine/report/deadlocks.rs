@@ -45,6 +45,10 @@ impl DeadlockTexts {
             let mut accounts = texts.accounts.lock();
             accounts.truncate(DEADLOCKS_KEPT_MAX - 1);
             accounts.push_front((deadlock.clone(), account));
+            debug_assert!(
+                accounts.len() <= DEADLOCKS_KEPT_MAX,
+                "as many accounts as deadlocks are kept"
+            );
         }));
     }
 
@@ -61,6 +65,10 @@ impl DeadlockTexts {
     /// The transactions of the deadlock: what each did, held and waited for, and which was rolled
     /// back.
     pub fn account(&self, deadlock: &DeadlockInfo) -> String {
+        debug_assert!(
+            deadlock.victim < deadlock.circle.len(),
+            "the victim is one of the circle"
+        );
         let mut out = String::new();
         for (i, party) in deadlock.circle.iter().enumerate() {
             let DeadlockParty { trx, statement, holds } = party;
@@ -119,6 +127,10 @@ impl DeadlockTexts {
             } else {
                 continue;
             };
+            debug_assert!(
+                layout.index(ordinal).is_some_and(|index| index.id == id),
+                "the key is named by the index that has it"
+            );
             let key = (self.key_text)(&name, ordinal, key).unwrap_or_else(in_digits);
             let name = store.catalog.shown(&table);
             return format!("table {name}, {index}, key {key}");
@@ -139,6 +151,7 @@ impl DeadlockTexts {
 
 /// After the word "transaction": one that has written nothing has no number.
 fn number(id: TrxId) -> String {
+    debug_assert!(id >> 48 == 0, "a transaction id has six bytes");
     match id {
         0 => " without a number yet".into(),
         id => format!(" {id}"),

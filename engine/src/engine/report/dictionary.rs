@@ -133,7 +133,9 @@ fn indexes_of(table: &Table) -> Vec<IndexInfo> {
             quarantined: ordinal > 0 && layout.secondary[ordinal - 1].quarantined,
         })
     };
-    (0..=layout.secondary.len()).filter_map(info).collect()
+    let infos: Vec<IndexInfo> = (0..=layout.secondary.len()).filter_map(info).collect();
+    debug_assert_eq!(infos.len(), 1 + layout.secondary.len(), "every index is shown");
+    infos
 }
 
 fn tables_by_number(engine: &Engine) -> Vec<Arc<Table>> {

@@ -29,6 +29,14 @@ impl Engine {
     /// Transactions, locks and waits.
     pub fn named_locks(&self, detail: LockDetail) -> NamedLocks {
         let report = self.store.trx_sys.lock_report(detail);
+        debug_assert!(
+            report.locks.iter().all(|lock| lock.trx < report.transactions.len()),
+            "a lock's transaction is in its report"
+        );
+        debug_assert!(
+            report.indexes.iter().all(|(trx, _)| *trx < report.transactions.len()),
+            "an index's transaction is in its report"
+        );
         let locked = report.locks.iter().map(|lock| lock.index);
         let wanted: HashSet<IndexId> = locked.chain(report.indexes.iter().map(|(_, index)| *index)).collect();
         let (mut names, mut counters) = (HashMap::new(), HashMap::new());

@@ -18,6 +18,7 @@ pub struct Metric {
 /// Seconds since the engine was opened, and every counter.
 pub fn metrics(engine: &Engine) -> (f64, Vec<Metric>) {
     let values = engine.counter_values();
+    debug_assert_eq!(values.len(), Counters::NAMES.len(), "every counter has a value");
     let age_s = engine.last_report.age_s(engine.store.pool.disk().now_us());
     let metric = |(i, value): (usize, &u64)| {
         let kind = Counters::kind(i);

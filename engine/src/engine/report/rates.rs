@@ -32,6 +32,8 @@ impl LastReport {
     /// Ends an interval, and begins the next one.
     pub(super) fn interval(&self, now_us: u64, now: Vec<u64>) -> Interval {
         let mut last = self.last.lock();
+        debug_assert_eq!(now.len(), Counters::NAMES.len(), "a report has every counter");
+        debug_assert!(now_us >= self.opened_us, "the engine's clock does not go back");
         let (then_us, before) = std::mem::replace(&mut *last, (now_us, now.clone()));
         let is_first = before.is_empty();
         assert!(is_first || before.len() == now.len(), "the counters stay the same");

@@ -40,6 +40,11 @@ impl Engine {
         self.store.trx_sys.undo.publish_gauges();
         (counters.rollback_records_left).set(self.store.trx_sys.rollback_records_left());
         let (oldest, snapshots) = self.store.trx_sys.visibility.oldest_view();
+        debug_assert_eq!(
+            oldest.is_some(),
+            snapshots > 0,
+            "the oldest of the open views is one of them"
+        );
         let now_us = self.store.pool.disk().now_us();
         counters.snapshots.set(snapshots as u64);
         let age = oldest.map_or(0, |view| now_us.saturating_sub(view.opened_us) / 1_000_000);

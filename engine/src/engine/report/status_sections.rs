@@ -8,6 +8,7 @@ use std::fmt::Write;
 
 /// A hit rate in InnoDB's words.
 fn hit_rate(permille: Option<u64>) -> String {
+    debug_assert!(permille.is_none_or(|hits| hits <= 1000), "no more hits than requests");
     permille.map_or("no requests".into(), |hits| format!("hit rate {hits} / 1000"))
 }
 
@@ -295,6 +296,7 @@ fn operations(inserts: &Counter, delete_marks: &Counter, deletes: &Counter) -> S
 }
 
 pub(super) fn heading(out: &mut String, title: &str) {
+    debug_assert!(title.is_ascii(), "the lines are as long as the title between them");
     let line = "-".repeat(title.len());
     let _ = writeln!(out, "{line}\n{title}\n{line}");
 }

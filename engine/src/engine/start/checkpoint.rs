@@ -10,6 +10,10 @@ use crate::space;
 /// database's number (u64). Logs older than these numbers have none.
 const READY: &[u8] = b"SLUICE-READY-1";
 pub(in crate::engine) fn write_checkpoint(pool: &Pool, lsn: Lsn) -> Result<()> {
+    debug_assert!(
+        lsn <= pool.checkpoint_lsn(),
+        "I1: every change below a checkpoint is durable in its place"
+    );
     let payload = [READY, &pool.database().to_le_bytes()].concat();
     pool.redo().write_checkpoint(lsn, &payload)
 }

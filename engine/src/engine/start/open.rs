@@ -51,6 +51,11 @@ impl Engine {
         let day_at_zero_us = (disk.wall_s() * 1_000_000).saturating_sub(disk.now_us());
         let last_report = LastReport::new(disk.now_us());
         let opened = create_or_recover(disk, &config, counters).map_err(with_way_out)?;
+        debug_assert!(
+            Arc::ptr_eq(opened.pool.redo(), &opened.redo),
+            "I1: pages and commits have one log"
+        );
+        debug_assert!(opened.redo.is_on(), "an engine opens with its log on");
         let store = Arc::new(Store::new(
             opened.pool,
             opened.redo,
@@ -157,13 +162,16 @@ fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Resu
     TrxSys::create(&pool)?;
     Catalog::create(&pool)?;
     pool.flush_all()?;
+    debug_assert_eq!(pool.checkpoint_lsn(), redo.lsn(), "a new database has no dirty page");
     // Into both places of a checkpoint. If one cannot be read later, the other still says that
     // creation is finished.
     for _ in 0..2 {
         write_checkpoint(&pool, pool.checkpoint_lsn())?;
     }
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
+    debug_assert!(recovered.is_empty(), "a new database has no transactions");
     let catalog = Catalog::open(&pool, change_buffer(config, &pool), config.table_text.clone())?;
+    debug_assert!(catalog.tables().is_empty(), "a new database has no tables");
     Ok(Opened {
         pool,
         redo,

@@ -56,6 +56,10 @@ pub(super) fn remove_orphans(
         space::log_drop(&mut mtr, file);
         let lsn = mtr.commit();
         pool.redo().flush(lsn, FlushMode::Sync)?;
+        debug_assert!(
+            pool.redo().is_flushed(lsn, FlushMode::Sync),
+            "a file is removed after the log says so"
+        );
         let name = space::file_name(file);
         log(
             Level::Info,
@@ -76,6 +80,10 @@ pub(super) fn retry_removals(
     mut stuck: Stuck,
     log: &LogSink,
 ) -> Result<()> {
+    debug_assert!(
+        stuck.iter().all(|(file, _)| !files.contains(file)),
+        "a file that the log drops is not open"
+    );
     for (file, _) in &stuck {
         space::note_orphan(pool, *file)?;
     }

@@ -3,7 +3,7 @@
 //! A later part of the log may make an earlier one void. The groups read are kept as far as memory
 //! allows, and the rest is read a second time. Pages are never written ahead of the log (I1), so
 //! nothing that was read can change in between. Called by `recover.rs`.
-use crate::base::{FileId, Lsn, Result};
+use crate::base::{Error, FileId, Lsn, Result};
 use crate::engine::config::{Config, Level, LogSink};
 use crate::io::Disk;
 use crate::pool::{split, Gathered, Piece, Pool, Void};
@@ -97,6 +97,7 @@ impl Notes<'_> {
     }
     /// Calls `note` with megabytes and seconds if it is time to.
     fn reached(&mut self, lsn: Lsn, note: impl FnOnce(u64, u64)) {
+        debug_assert!(lsn >= self.from, "recovery goes forward");
         if lsn >= self.next {
             self.next = lsn + NOTE_EVERY;
             let seconds = (self.disk.now_us() - self.start_us) / 1_000_000;
@@ -140,7 +141,8 @@ pub(super) fn apply_log(
     }
     let round_max = Gathered::bytes_max_for(pool.size());
     let mut round = Gathered::new(round_max);
-    scan(disk, behind, &mut |start, end, group| {
+    let end = scan(disk, behind, &mut |start, end, group| {
+        debug_assert!(behind <= start && start < end, "no group is applied in two rounds");
         split(end, group, &mut |piece| match piece {
             Piece::Page(page, records) => round.push(page, (start, end), records),
             Piece::Other(_) => Ok(()),
@@ -153,7 +155,19 @@ pub(super) fn apply_log(
         }
         Ok(())
     })?;
+    if end.lsn != facts.end {
+        return Err(other_end(end.lsn, facts.end));
+    }
     apply(round, behind)
+}
+
+/// A block at the end that cannot be read is the torn tail of the log, at the first reading. At the
+/// second it hides groups that the first has found.
+fn other_end(end: Lsn, before: Lsn) -> Error {
+    Error::io(format!(
+        "the redo log ends at LSN {end} when it is read for the second time, and ended at LSN {before} before: \
+         the disk does not give back the same bytes; start again, and replace the disk if that is of no help"
+    ))
 }
 
 pub(super) fn log_rate(pool: &Pool, total: u64, facts: &LogFacts, log: &LogSink) {
@@ -170,4 +184,50 @@ pub(super) fn log_rate(pool: &Pool, total: u64, facts: &LogFacts, log: &LogSink)
             took_ms % 1000
         ),
     );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::pool::testing::PoolFixture;
+    use crate::redo::Redo;
+    use std::sync::Arc;
+
+    /// What the second reading lacked was left out, and the engine started without it.
+    #[test]
+    fn a_log_that_ends_earlier_when_it_is_read_again_is_refused() {
+        let disk = {
+            let fixture = PoolFixture::filled(64, 8, 0);
+            fixture.sync_log();
+            fixture.disk.clone()
+        };
+        let fixture = PoolFixture::recover(disk.clone(), 64, &mut |_, _| ());
+        let (from, _) = Redo::read_checkpoint(&*disk).expect("there is a checkpoint");
+        let log: LogSink = Arc::new(|_, _| ());
+        for lost in [0, 1] {
+            let mut kept = Gathered::new(1);
+            let end = scan(&*disk, from, &mut |start, end, group| {
+                if kept.is_full() {
+                    return Ok(());
+                }
+                split(end, group, &mut |piece| match piece {
+                    Piece::Page(page, records) => kept.push(page, (start, end), records),
+                    Piece::Other(_) => Ok(()),
+                })?;
+                kept.end_group(end);
+                Ok(())
+            });
+            let facts = LogFacts {
+                end: end.expect("the log can be read").lsn + lost,
+                ..LogFacts::default()
+            };
+            assert!(
+                kept.is_full() && kept.end() < facts.end,
+                "most is read for a second time"
+            );
+            let applied = apply_log(&*disk, &fixture.pool, from, &facts, kept, &log);
+            assert_eq!(matches!(applied, Err(Error::Io(_))), lost > 0, "{applied:?}");
+            assert_eq!(applied.is_ok(), lost == 0);
+        }
+    }
 }

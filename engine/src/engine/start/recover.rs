@@ -37,8 +37,14 @@ pub(super) fn recover(
         facts.end,
     )?;
     let redo = Arc::new(redo);
+    debug_assert!(redo.lsn() >= facts.end, "the log goes on behind its end");
+    debug_assert_eq!(redo.checkpoint_lsn(), checkpoint, "opening the log moves no checkpoint");
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
     let (mut files, dropped) = find_files(&pool, &facts, names)?;
+    debug_assert!(
+        files.contains(&SYSTEM_FILE),
+        "without the system file nothing is opened"
+    );
     refuse_log_of_another_than(&pool, database)?;
     // If only the process died, its writes that were not synced are read as if they were there for
     // good.
@@ -59,6 +65,10 @@ pub(super) fn recover(
     if facts.end > checkpoint {
         apply_log(&*disk, &pool, checkpoint, &facts, kept, &config.log)?;
         unread = finish_redo(&pool)?;
+        debug_assert!(
+            unread.keys().all(|page| facts.touched.contains(&page.file)),
+            "only pages that the log changes are read"
+        );
         log_rate(&pool, facts.end - checkpoint, &facts, &config.log);
     }
     space::check_header(&pool, SYSTEM_FILE)?;
@@ -74,6 +84,7 @@ pub(super) fn recover(
     check_table_files(&pool, &catalog, &files, &facts, &config.log)?;
     log_unread(&catalog, &unread, &config.log);
     pool.recovery().keep_void(facts.void);
+    debug_assert!(redo.checkpoint_lsn() >= checkpoint, "a start moves no checkpoint back");
     // Last: nothing more is to be learnt from the log, and no file is left that no table has.
     if redo.needs_checkpoint() {
         pool.flush_all()?;

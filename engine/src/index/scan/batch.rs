@@ -92,6 +92,10 @@ impl Batch {
     /// `slot` None: a change of the entry is pending.
     #[inline]
     pub(super) fn push(&mut self, key: &[u8], value: &[u8], slot: Option<usize>) {
+        debug_assert!(
+            slot.is_none_or(|slot| slot < NO_SLOT as usize),
+            "a node has fewer slots"
+        );
         self.note(key.len(), value.len(), slot.map_or(NO_SLOT, |slot| slot as u16));
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
@@ -101,6 +105,7 @@ impl Batch {
     pub(super) fn push_whole(&mut self, (bytes, key_len): (&[u8], usize), slot: usize) {
         debug_assert!(slot < NO_SLOT as usize, "a node has fewer slots");
         self.note(key_len, bytes.len() - key_len, slot as u16);
+        debug_assert!(key_len <= bytes.len(), "the key is the first part of an entry");
         self.bytes.extend_from_slice(bytes);
     }
     #[inline]

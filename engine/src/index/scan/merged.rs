@@ -155,6 +155,10 @@ impl MergedWay<'_> {
         self.owner(pool, direction)
     }
     fn owner<'p>(&self, pool: &'p Pool, direction: Direction) -> Result<LeafRead<'p>> {
+        debug_assert!(
+            !self.merge.is_over(),
+            "a leaf is looked for while some of the range is left"
+        );
         match direction {
             Forward => self.trees.tree.leaf_owning(pool, &self.merge.from),
             Backward => self.trees.tree.leaf_before(pool, self.merge.to.as_deref()),
@@ -197,6 +201,7 @@ impl MergedWay<'_> {
             fill.batch.push(entry.key, entry.value, entry.slot);
         }
         let slot = merging.border(fill.is_backward());
+        debug_assert!(slot <= leaf.len(), "the border lies in the leaf");
         let place = Place { page, version, slot };
         let direction = fill.direction;
         self.position.at = At::Leaf { place, direction };

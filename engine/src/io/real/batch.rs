@@ -123,6 +123,11 @@ impl Batch {
             return None;
         }
         let requests: Vec<Request> = requests.collect::<Option<_>>()?;
+        debug_assert_eq!(requests.len(), n, "a request for each operation");
+        debug_assert!(
+            requests.iter().all(|request| request.write == requests[0].write),
+            "a batch reads or writes"
+        );
         let kept = rings.lock().pop();
         let mut ring = match kept {
             Some(ring) => ring,
@@ -136,6 +141,7 @@ impl Batch {
         let (results, sound) = observed::batch(call, parts, || {
             run(&mut ring, &requests, &mut |ring| ring.submit_and_wait(1))
         });
+        debug_assert_eq!(results.len(), n, "a result for each operation");
         let mut kept = rings.lock();
         if sound && kept.len() < RINGS_KEPT {
             kept.push(ring);
@@ -165,6 +171,10 @@ fn run(
     enter: &mut dyn FnMut(&IoUring) -> std::io::Result<usize>,
 ) -> (Vec<i32>, bool) {
     let mut results = vec![-libc::EAGAIN; requests.len()];
+    debug_assert!(
+        ring.submission().is_empty(),
+        "the call before has taken all its requests out"
+    );
     let (mut next, mut in_flight) = (0, 0);
     let mut sound = true;
     while (sound && next < requests.len()) || in_flight > 0 {
@@ -185,6 +195,7 @@ fn run(
             in_flight += 1;
         }
         drop(queue);
+        debug_assert!(in_flight <= DEPTH, "the ring has room for what is under way");
         if !sound {
             // Completions arrive in shared memory, without another call of the kernel.
             std::thread::sleep(POLL);
@@ -197,10 +208,19 @@ fn run(
             }
         }
         for completion in ring.completion() {
+            debug_assert!(
+                in_flight > 0 && (completion.user_data() as usize) < next,
+                "a completion is of a request that was made"
+            );
             results[completion.user_data() as usize] = completion.result();
             in_flight -= 1;
         }
     }
+    debug_assert_eq!(in_flight, 0, "the kernel has released every buffer of the batch");
+    debug_assert!(
+        !sound || next == requests.len(),
+        "a sound ring carries out every request"
+    );
     (results, sound)
 }
 
@@ -245,6 +265,10 @@ fn in_threads<P: Send, R: Send>(stack: usize, parts: impl Iterator<Item = P>, ru
         done
     });
     done.sort_unstable_by_key(|(number, _)| *number);
+    debug_assert!(
+        done.iter().enumerate().all(|(place, (number, _))| place == *number),
+        "a result for each part"
+    );
     done.into_iter().map(|(_, result)| result).collect()
 }
 

@@ -10,6 +10,7 @@ use super::file::RealFile;
 use super::gate::Gate;
 use super::observed;
 use crate::base::{Error, Result};
+use crate::io::align::is_aligned;
 use crate::io::disk::{Caching, Disk, File, FileSize, Mode, ReadOp, WriteOp};
 use std::fs::OpenOptions;
 use std::hash::{BuildHasher, Hasher};
@@ -172,6 +173,7 @@ impl Disk for RealDisk {
         }
     }
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        debug_assert_ne!(from, to, "a file gets another name");
         let _passed = self.gate.pass();
         let full = self.full_path(from);
         std::fs::rename(&full, self.full_path(to))
@@ -205,9 +207,19 @@ impl Disk for RealDisk {
         }
     }
     fn write_many(&self, ops: &[WriteOp<'_>]) -> Result<()> {
+        debug_assert!(
+            ops.iter()
+                .all(|op| !op.file.is_direct() || is_aligned(op.data, op.offset)),
+            "direct I/O of a batch takes the buffers as they are"
+        );
         self.batch.write(ops, &self.gate)
     }
     fn read_many(&self, ops: &mut [ReadOp<'_>]) -> Vec<Result<()>> {
+        debug_assert!(
+            ops.iter()
+                .all(|op| !op.file.is_direct() || is_aligned(op.data, op.offset)),
+            "direct I/O of a batch takes the buffers as they are"
+        );
         self.batch.read(ops)
     }
     fn hold_writes(&self, hold: bool) {

@@ -20,6 +20,7 @@ pub fn io_error(what: &str, path: &str, place: Option<(u64, usize)>, e: std::io:
 /// Error of a sync. Never `Full`, which says that nothing has happened. A sync can fail for lack of
 /// space too, and then the data that it was to make durable may be lost.
 pub fn sync_error(what: &str, path: &str, e: std::io::Error) -> Error {
+    debug_assert!(what.starts_with("sync"), "other calls can be full");
     Error::io(format!("cannot {what} {path}: {e}"))
 }
 

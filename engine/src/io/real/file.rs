@@ -66,6 +66,7 @@ impl RealFile {
     /// Number of bytes of a transfer of `n` bytes that count: a short direct transfer is resumed
     /// at an aligned offset.
     fn usable(&self, n: usize, wanted: usize) -> usize {
+        debug_assert!(n <= wanted, "the system transfers no more than it was asked for");
         if self.direct && n < wanted {
             n / IO_ALIGN * IO_ALIGN
         } else {
@@ -73,6 +74,7 @@ impl RealFile {
         }
     }
     fn allocate(&self, from: u64, to: u64) -> Result<()> {
+        debug_assert!(from < to, "space is allocated for a file that grows");
         let place = Some((from, (to - from) as usize));
         let done = retry(|| {
             // SAFETY: a plain system call on a descriptor that `self` owns; it touches no memory.

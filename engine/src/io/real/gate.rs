@@ -47,7 +47,8 @@ impl Gate {
 
 impl Drop for Passed<'_> {
     fn drop(&mut self) {
-        self.0.under_way.fetch_sub(1, SeqCst);
+        let before = self.0.under_way.fetch_sub(1, SeqCst);
+        debug_assert!(before > 0, "a change ends once");
     }
 }
 

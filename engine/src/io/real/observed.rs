@@ -26,6 +26,7 @@ pub fn batch<T>(call: FileCall, requests: impl Iterator<Item = (i32, usize)>, ru
             None => parts.push(FilePart { fd, bytes }),
         }
     }
+    debug_assert!(!parts.is_empty(), "a batch is a call on some file");
     within(|run| observer.file_call(call, &parts, run), run)
 }
 

@@ -31,6 +31,10 @@ impl SimDisk {
     pub fn crash(&self, seed: u64) -> Arc<SimDisk> {
         let mut dice = Dice(seed);
         let mut old = self.state();
+        debug_assert!(
+            old.names.values().all(|id| old.bodies.contains_key(id)),
+            "every name has contents"
+        );
         old.dead = true;
         let left: Vec<(String, Vec<u8>)> = old
             .names
@@ -112,6 +116,7 @@ impl Disk for SimDisk {
         })
     }
     fn rename(&self, from: &str, to: &str) -> Result<()> {
+        debug_assert_ne!(from, to, "a file gets another name");
         let mut state = self.state();
         let Some(id) = state.names.get(from).copied() else {
             return Err(io_error("rename", from, "no such file"));

@@ -16,6 +16,7 @@ impl SimDisk {
     }
     /// Changing call number `n` (1 = the first of this disk) crashes.
     pub fn crash_at(&self, n: u64) {
+        debug_assert!(n > self.state().changes, "S4: the call that crashes is still to come");
         self.state().crash_at = Some(n);
     }
     pub fn is_dead(&self) -> bool {
@@ -23,10 +24,12 @@ impl SimDisk {
     }
     /// Changing call `n` fails (S5).
     pub fn fail_change(&self, n: u64, fault: Fault) {
+        debug_assert!(n > self.state().changes, "S5: the call that fails is still to come");
         self.state().change_faults.insert(n, fault);
     }
     /// Read number `n` fails, once (S5).
     pub fn fail_read(&self, n: u64) {
+        debug_assert!(n > self.state().reads, "S5: the read that fails is still to come");
         self.state().read_faults.push(n);
     }
     /// Number of `fail_read` orders that have not struck yet.
@@ -51,6 +54,10 @@ impl SimDisk {
     }
     /// Damages changing call `n`, if it is a write (S8).
     pub fn damage_write(&self, n: u64, damage: Damage) {
+        debug_assert!(
+            n > self.state().changes,
+            "S8: the write that is damaged is still to come"
+        );
         self.state().damages.insert(n, damage);
     }
     /// Takes back all faults that have not struck yet.
@@ -74,6 +81,10 @@ impl SimDisk {
     }
     /// Sets the size of a sector, which is never torn: 512 (the default) bytes or more.
     pub fn set_sector(&self, bytes: usize) {
+        debug_assert!(
+            bytes >= 512 && bytes.is_power_of_two(),
+            "S2: a sector has 512 bytes or more"
+        );
         self.state().sector = bytes;
     }
     /// Bounds the sum of file lengths (S6). None: no bound.

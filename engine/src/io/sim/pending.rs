@@ -77,6 +77,10 @@ pub(super) fn split(change: &Pending, sector: usize, parts: &mut Vec<Pending>) {
     while at < data.len() {
         let place = offset + at;
         let n = (sector - place % sector).min(data.len() - at);
+        debug_assert!(
+            n > 0 && place / sector == (place + n - 1) / sector,
+            "S2: a part lies in one sector, which is never torn"
+        );
         parts.push(Pending::Write {
             offset: place,
             data: data[at..at + n].to_vec(),

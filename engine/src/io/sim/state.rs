@@ -100,6 +100,10 @@ impl State {
     }
     pub fn add_body(&mut self, bytes: Vec<u8>) -> u64 {
         self.next_body += 1;
+        debug_assert!(
+            !self.bodies.contains_key(&self.next_body),
+            "contents have a number of their own"
+        );
         let body = Body {
             live: bytes.clone(),
             durable: bytes,
@@ -137,6 +141,14 @@ impl State {
             return Ok(Fate::Crashed);
         }
         let mut fault = self.change_faults.remove(&self.changes);
+        debug_assert!(
+            self.crash_at.is_none_or(|at| at > self.changes),
+            "S4: nothing is written after the crash"
+        );
+        debug_assert!(
+            self.change_faults.keys().all(|at| *at > self.changes),
+            "S5: a fault strikes when its call comes"
+        );
         if fault == Some(Fault::Full) && what == "sync" {
             fault = None;
             self.change_faults.entry(self.changes + 1).or_insert(Fault::Full);

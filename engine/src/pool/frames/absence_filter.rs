@@ -81,6 +81,7 @@ impl Set {
     }
     /// False: another filter gave way.
     fn keep(&mut self, page: u64, filter: [u64; WORDS]) -> bool {
+        debug_assert_ne!(page, NONE, "P1: a filter is of a page");
         let free = self.find(page).or_else(|| self.find(NONE));
         let at = free.unwrap_or(self.next);
         if free.is_none() {
@@ -170,6 +171,7 @@ impl AbsenceFilters {
                     after += section.set(*page).keep(*page, *filter) as u64;
                 }
             }
+            debug_assert!(after <= before, "no filter is made by a resize");
             self.count.fetch_sub(before - after, Ordering::Relaxed);
         }
     }
@@ -211,7 +213,8 @@ impl AbsenceFilters {
         let mut section = self.section(page).lock();
         let gone = section.set(page).forget_if(|p| p == page);
         if gone > 0 {
-            self.count.fetch_sub(gone, Ordering::Relaxed);
+            let before = self.count.fetch_sub(gone, Ordering::Relaxed);
+            debug_assert!(before >= gone, "the count is never less than what there is");
         }
     }
     /// No page of the file is in the pool, and none comes any more.
@@ -222,7 +225,8 @@ impl AbsenceFilters {
         for section in &self.sections {
             let mut section = section.lock();
             let gone = section.forget_if(|p| (p >> 32) as FileId == file);
-            self.count.fetch_sub(gone, Ordering::Relaxed);
+            let before = self.count.fetch_sub(gone, Ordering::Relaxed);
+            debug_assert!(before >= gone, "the count is never less than what there is");
         }
     }
     /// False: perhaps the page holds it.

@@ -105,7 +105,8 @@ impl DirtyList {
     /// head of `frame` says which thread may do that.
     pub fn clear(&self, frame: &Frame) {
         if frame.oldest_lsn.swap(0, Ordering::Release) != 0 {
-            self.count.fetch_sub(1, Ordering::Relaxed);
+            let before = self.count.fetch_sub(1, Ordering::Relaxed);
+            debug_assert!(before > 0, "a frame that becomes clean was counted as dirty");
         }
     }
     /// The page of `old` moves to `new`, whose number is `index`, with its changes. Both are
@@ -116,6 +117,7 @@ impl DirtyList {
     pub fn transfer(&self, old: &Frame, new: &Frame, index: u32) {
         let mut inner = self.inner.lock();
         let lsn = old.oldest_lsn.load(Ordering::Acquire);
+        debug_assert_eq!(new.oldest(), 0, "W4: the frame that takes the page is clean");
         if lsn != 0 {
             // The new frame first: the page is never clean.
             new.oldest_lsn.store(lsn, Ordering::Release);
@@ -187,6 +189,12 @@ impl DirtyList {
                 candidates.push(Candidate { frame, popped });
             }
         }
+        debug_assert!(
+            candidates
+                .iter()
+                .all(|candidate| candidate.popped.is_none_or(|lsn| bound <= lsn)),
+            "no checkpoint passes a page that is in flight"
+        );
         (inner.begin(bound), candidates)
     }
     /// A flight for candidates that were popped and will not be claimed: no checkpoint passes them
@@ -270,6 +278,10 @@ impl Marker<'_> {
     pub fn mark(&mut self, frames: &Frames, index: u32, lsn: Lsn) {
         assert!(lsn != 0, "LSN 0 means clean");
         self.inner.compact(frames);
+        debug_assert!(
+            lsn == UNLOGGED || self.inner.logged.back().is_none_or(|(last, _)| *last <= lsn),
+            "frames enter the list in the order of the log"
+        );
         let old = frames.header(index).oldest_lsn.swap(lsn, Ordering::Release);
         debug_assert!(old == 0, "only a clean frame enters the dirty list");
         self.inner.insert(lsn, index);

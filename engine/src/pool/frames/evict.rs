@@ -13,6 +13,7 @@
 //! Called by: `take_frame`, `prefetch`, `flush`, `store`.
 use super::frame::{PageWrite, KEY_FREE, KEY_NONE, KEY_WITHDRAWN};
 use super::store::FrameStore;
+use crate::base::sync::holds_no_latch;
 use std::sync::atomic::Ordering;
 
 /// Cold dirty pages that a thread in need of a frame collects, at most.
@@ -80,6 +81,7 @@ impl FrameStore {
             return (page.frame().pins.load(Ordering::Acquire) == 0).then_some(page);
         }
         let filter = self.absence_filters.make(page.bytes());
+        debug_assert!(!page.frame().needs_disk(), "a page that is evicted is on disk as it is");
         let shard = self.table.lock(&self.frames, page.key());
         if page.frame().pins.load(Ordering::Acquire) != 0 {
             return None;
@@ -112,6 +114,10 @@ impl FrameStore {
     /// The cleaner's part: fills the free list from clean pages. Returns the cold dirty pages that
     /// the hand met, at most `cold_max`.
     pub fn refill_free(&self, cold_max: usize) -> Vec<u32> {
+        debug_assert!(
+            holds_no_latch(),
+            "the page cleaner holds no latch while it frees frames"
+        );
         let mut cold = Vec::new();
         let mut steps_left = self.lap().min(16 * self.clock.free_target() + 1024);
         while self.clock.deficit() > 0 && steps_left > 0 && cold.len() < cold_max {

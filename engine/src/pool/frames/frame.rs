@@ -27,6 +27,7 @@
 //!
 //! Called by: the pool only. The layers above get a [`PageRead`], or an `Mtr` around [`PageWrite`].
 use crate::base::schedule_jitter::before_lock;
+use crate::base::sync::{latch_released, latch_taken};
 use crate::base::{Error, Lsn, PageId, Result};
 use crate::pool::frames::geometry::PoolGeometry;
 use crate::pool::frames::memory::Region;
@@ -123,6 +124,7 @@ impl Frame {
         self.refs.store(REFS_AHEAD, Ordering::Relaxed);
     }
     pub fn set_refs(&self, refs: u8) {
+        debug_assert!(refs & REFS_AHEAD == 0, "the mark of a page read ahead is no count");
         self.refs.store(refs, Ordering::Relaxed);
     }
     pub fn refs(&self) -> u8 {
@@ -307,6 +309,7 @@ pub struct PageRead<'p> {
 impl<'p> PageRead<'p> {
     /// The caller has just taken the S latch.
     fn holding(frames: &'p Frames, index: u32) -> PageRead<'p> {
+        latch_taken();
         PageRead {
             frame: frames.header(index),
             bytes: frames.memory(index),
@@ -357,6 +360,7 @@ impl Drop for PageRead<'_> {
     fn drop(&mut self) {
         // SAFETY: made only with the S latch held (`holding`), which is given back here only.
         unsafe { self.frame.latch.unlock_shared() }
+        latch_released();
     }
 }
 
@@ -372,6 +376,7 @@ pub(in crate::pool) struct PageWrite<'p> {
 impl<'p> PageWrite<'p> {
     /// The caller has just taken the X latch.
     fn holding(frames: &'p Frames, index: u32) -> PageWrite<'p> {
+        latch_taken();
         PageWrite {
             frame: frames.header(index),
             bytes: frames.memory(index),
@@ -411,6 +416,7 @@ impl<'p> PageWrite<'p> {
     }
     /// The page was just read from its place.
     pub fn note_base(&self) {
+        debug_assert!(self.key() < KEY_WITHDRAWN, "a page that was read has its number");
         self.frame.base_lsn.store(page_lsn(self.bytes()), Ordering::Relaxed);
     }
     pub fn downgrade(self) -> PageRead<'p> {
@@ -432,6 +438,7 @@ impl Drop for PageWrite<'_> {
         // SAFETY: made only with the X latch held (`holding`), which is given back here or in
         // `downgrade`, which does not drop.
         unsafe { self.frame.latch.unlock_exclusive() }
+        latch_released();
     }
 }
 

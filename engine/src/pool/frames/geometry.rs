@@ -33,6 +33,10 @@ impl PoolGeometry {
         PoolGeometry::of(frames, frames)
     }
     pub(in crate::pool) fn of(frames: usize, frames_max: usize) -> PoolGeometry {
+        debug_assert!(
+            frames > 0 && frames <= frames_max,
+            "a pool has frames, and addresses for them"
+        );
         PoolGeometry { frames, frames_max }
     }
     /// A pool that can grow to about `bytes_max`. 0: to [`GROWTH`] times its size, at least to

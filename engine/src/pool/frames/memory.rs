@@ -90,7 +90,8 @@ impl Region {
         if from < to {
             // SAFETY: as above. A failure leaves empty memory mapped, which does no harm.
             unsafe { map(self.base.as_ptr().add(from).cast(), to - from, libc::MAP_FIXED) };
-            self.mapped.fetch_sub(to - from, Ordering::Relaxed);
+            let mapped = self.mapped.fetch_sub(to - from, Ordering::Relaxed);
+            debug_assert!(mapped >= to - from, "memory that is given back was taken");
             memory(Memory::BufferPool, -((to - from) as i64));
         }
     }

@@ -89,6 +89,7 @@ impl PageTable {
                 while at != NO_FRAME {
                     let frame = frames.header(at);
                     let next = frame.next.load(Ordering::Relaxed);
+                    debug_assert_eq!(shard_of(hash_of(frame.key())), shard, "a chain has pages of its shard");
                     let head = &to[bucket_of(hash_of(frame.key()), bits)];
                     frame.next.store(head.load(Ordering::Relaxed), Ordering::Release);
                     head.store(at, Ordering::Release);
@@ -162,6 +163,11 @@ impl<'t> Shard<'t> {
     }
     /// Takes the frame out of the chain. The caller holds its X latch.
     pub fn remove(&self, index: u32) {
+        debug_assert_eq!(
+            self.frames.header(index).key(),
+            self.key,
+            "a frame leaves the chain of its page"
+        );
         let next = self.frames.header(index).next.load(Ordering::Relaxed);
         let mut link = self.head;
         loop {
@@ -184,6 +190,7 @@ pub(in crate::pool) struct Pin<'t> {
 
 impl Drop for Pin<'_> {
     fn drop(&mut self) {
-        self.frame.pins.fetch_sub(1, Ordering::Release);
+        let before = self.frame.pins.fetch_sub(1, Ordering::Release);
+        debug_assert!(before > 0, "a pin is given back once");
     }
 }

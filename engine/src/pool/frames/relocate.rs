@@ -35,6 +35,10 @@ impl FrameStore {
         } else {
             self.dirty.clear(old);
         }
+        debug_assert!(
+            !old.needs_disk(),
+            "W4: nothing of the frame that is left has to be written"
+        );
         // W6: after the new frame has its key, before the old one loses it.
         self.moved.fetch_add(1, Ordering::SeqCst);
         sync_point(SyncPoint::PageMoved);

@@ -6,6 +6,7 @@
 //! `write::shrink`, the pool.
 use super::frame::{PageWrite, KEY_FREE, KEY_NONE, KEY_WITHDRAWN};
 use super::store::FrameStore;
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Result, SyncPoint};
 use std::sync::atomic::Ordering;
 
@@ -26,6 +27,7 @@ impl FrameStore {
     pub fn grow(&self, count: usize) -> Result<()> {
         let old = self.frames.mapped();
         assert!(old == self.frames.len(), "one resize at a time");
+        debug_assert!(old <= count, "a pool that grows keeps its frames");
         self.frames.map(count)?;
         self.table.resize(&self.frames, count);
         self.absence_filters.resize(count);
@@ -56,6 +58,7 @@ impl FrameStore {
     /// From now on no thread takes a frame from `count` on. Threads that have taken one may still
     /// fill it.
     pub fn begin_withdrawal(&self, count: usize) {
+        debug_assert!(holds_no_latch(), "W2: the latches of withdrawn frames are waited for");
         self.frames.set_len(count);
         for index in self.clock.set_limit(count) {
             let frame = self.frames.write(index);
@@ -79,6 +82,10 @@ impl FrameStore {
     /// Tries to empty and withdraw one frame. A page in use moves to a frame below `len`, if
     /// `moves_left` is above 0. Any other page is evicted.
     pub fn withdraw(&self, index: u32, moves_left: &mut usize) -> Withdrawal {
+        debug_assert!(
+            index as usize >= self.frames.len(),
+            "W2: only frames past the end are withdrawn"
+        );
         let frame = self.frames.header(index);
         if frame.key() == KEY_WITHDRAWN {
             return Withdrawal::DoneBefore;

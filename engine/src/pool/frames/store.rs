@@ -15,6 +15,7 @@ use super::dirty_list::DirtyList;
 use super::frame::{key_id, Frames, PageRead, PageWrite, KEY_NONE, KEY_WITHDRAWN, UNLOGGED};
 use super::geometry::PoolGeometry;
 use super::page_table::PageTable;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, FileId, Lsn, PageId, Poison, Result};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -171,6 +172,7 @@ impl FrameStore {
     }
     /// Takes an X-latched, clean frame out of the page table.
     fn unlink(&self, page: &PageWrite<'_>) {
+        debug_assert_eq!(page.frame().oldest(), 0, "a page that is forgotten counts as clean");
         self.table.lock(&self.frames, page.key()).remove(page.index());
         page.set_key(KEY_NONE);
     }
@@ -178,6 +180,7 @@ impl FrameStore {
     /// return no copy of it is on its way to disk. No other thread uses the page. The caller holds
     /// no latch.
     pub fn forget(&self, id: PageId) {
+        debug_assert!(holds_no_latch(), "I5: the latch of a single page is waited for");
         let key = id.as_u64();
         let (pin, page) = loop {
             let shard = self.table.lock(&self.frames, key);

@@ -43,6 +43,10 @@ pub fn runs_of(pages: &[PageId]) -> Vec<Run> {
 }
 
 pub fn encode(database: u64, runs: &[Run]) -> String {
+    debug_assert!(
+        runs.is_sorted_by(|a, b| (a.file, a.first + a.count) <= (b.file, b.first)),
+        "runs ascend, and do not overlap"
+    );
     let mut body = String::new();
     let mut pages = 0;
     for run in runs {

@@ -7,6 +7,7 @@
 //! Holds no latch between steps. Called by: the engine's worker for page lists.
 use super::format::{decode, Run};
 use crate::base::ids::FIRST_TABLE_FILE;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, PageId, Result};
 use crate::io::{Caching, Mode};
 use crate::pool::buffer_pool::Pool;
@@ -48,6 +49,7 @@ impl PageListLoad {
     }
     /// Reads one batch. False: the load is done.
     pub fn step(&mut self, pool: &Pool) -> Result<bool> {
+        debug_assert!(holds_no_latch(), "I7: no latch is held between steps");
         pool.check_alive()?;
         let batch = self.next_batch();
         let Some(first) = batch.first() else { return Ok(false) };
@@ -86,6 +88,10 @@ impl PageListLoad {
                 self.at = (self.at.0 + 1, 0);
             }
         }
+        debug_assert!(
+            batch.len() <= BATCH as usize && batch.windows(2).all(|pair| pair[0].file == pair[1].file),
+            "a step's pages are of one file"
+        );
         batch
     }
     /// Bytes that the load has brought in.

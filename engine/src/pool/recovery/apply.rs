@@ -151,6 +151,14 @@ impl Recovery<'_> {
     /// Applies all that is due to one page.
     fn apply_page(&self, part: &Part, due: &[Edit]) -> Result<()> {
         let id = due[0].page;
+        debug_assert!(
+            due.is_sorted_by_key(|edit| edit.end),
+            "a page gets its edits in log order"
+        );
+        debug_assert!(
+            due[1..].iter().all(|edit| edit.page == id && !part.is_image(edit)),
+            "the newest image of a page comes first"
+        );
         let (mut page, readable) = if part.is_image(&due[0]) {
             let (page, resident) = self.reader.fetch_new(id)?;
             self.state.unread.lock().remove(&id);

@@ -1,6 +1,7 @@
 //! The pool grows and shrinks: by itself, and while threads read and change its pages. The
 //! invariants W1 to W7 are in `docs/decisions/2026-11-28-buffer-pool-resize.md`.
 use super::stress::{increment_beside, start, Rng};
+use crate::base::sync::as_another_thread;
 use crate::base::sync_point::at;
 use crate::base::{Error, PageId, SyncPoint};
 use crate::pool::testing::{PoolFixture, FILE};
@@ -88,7 +89,9 @@ fn pages_in_use_survive_a_shrink() {
 fn a_shrink_below_what_is_latched_gives_up_by_name() {
     let fixture = PoolFixture::filled(64, 60, 0);
     let held: Vec<_> = (0..60).map(|no| fixture.pool.read(id(no)).unwrap()).collect();
-    let Err(Error::Full(text)) = resize(&fixture, 16) else {
+    let mut resized = Ok(());
+    as_another_thread(|| resized = resize(&fixture, 16));
+    let Err(Error::Full(text)) = resized else {
         panic!("the pages are latched")
     };
     assert!(text.contains("page ") && text.contains("00000010.slu"), "{text}");

@@ -77,6 +77,10 @@ pub(in crate::pool) struct ListEntry {
 impl ListEntry {
     /// `bytes`: the sealed page. `base`: the LSN of the version in place.
     pub fn of(bytes: &[u8], base: Lsn) -> ListEntry {
+        debug_assert!(
+            base <= page_lsn(bytes),
+            "the version in place is older than the one to be written"
+        );
         ListEntry {
             page: page_id(bytes),
             base,
@@ -116,6 +120,10 @@ impl Doublewrite {
     /// the list. Durable on return.
     pub fn write(&self, slot: usize, pages: &[u8], sources: &[RepairSource], counters: &Counters) -> Result<()> {
         assert!(slot < SLOTS && sources.len() <= PAGES_PER_SLOT);
+        debug_assert!(
+            pages.len() >= sources.len() * PAGE_SIZE,
+            "every page has a source of its repair"
+        );
         let copies_at = (1 + slot * PAGES_PER_SLOT) * PAGE_SIZE;
         let needs_copy = |source: &RepairSource| match source {
             RepairSource::Image => false,
@@ -202,6 +210,7 @@ fn bring_up(file: &dyn File) -> Result<bool> {
 }
 
 fn list(entries: &[ListEntry]) -> AlignedBuf {
+    debug_assert!(entries.len() <= PAGES_PER_SLOT, "a list has room for a batch");
     let mut b = AlignedBuf::new(LIST);
     put_u32(&mut b, 4, entries.len() as u32);
     for (entry, b) in entries.iter().zip(b[LIST_HEADER..].chunks_exact_mut(ENTRY)) {

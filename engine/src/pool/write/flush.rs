@@ -12,6 +12,7 @@
 use super::batch::{BatchWriter, Oldest};
 use super::pace::Pace;
 use super::unopened::Quarantined;
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, sync_point, FileId, Lsn, Mutant, PageId, Result, SyncPoint};
 use crate::pool::frames::frame::{key_id, UNLOGGED};
 use std::collections::BTreeSet;
@@ -107,6 +108,10 @@ impl Flusher {
     }
     /// Writes back all dirty pages of one file and syncs it. The caller holds no latch.
     pub fn flush_file(&self, file: FileId) -> Result<()> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: a page that another thread has latched is waited for"
+        );
         let frames = &self.writer.store.frames;
         let target = self.writer.redo.lsn();
         loop {
@@ -151,6 +156,7 @@ impl Flusher {
     /// A batch of the `oldest` changes: how many pages. Pages of files that cannot be opened are
     /// `quarantined` then. The caller holds no latch.
     fn write_oldest(&self, oldest: Oldest, quarantined: &mut Quarantined<'_>) -> Result<usize> {
+        debug_assert!(holds_no_latch(), "I5: the latch of a busy page is waited for");
         let written = self.writer.write_batch(&[], oldest, quarantined)?;
         let pages = written.pages;
         let skipped = written.skipped.iter().min_by_key(|c| c.popped);
@@ -220,6 +226,10 @@ impl Flusher {
     }
     /// Writes pages until [`Flusher::is_past_written`] is true. The caller holds no latch.
     pub fn write_freed(&self, first: PageId, count: u32) -> Result<()> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: a page that another thread has latched is waited for"
+        );
         loop {
             self.writer.check_alive()?;
             let (dirty, in_flight) = self.with_past(first, count);

@@ -46,6 +46,7 @@ impl Loads {
     /// One load of the file ends, or its walk.
     pub(in crate::pool) fn end(&self, file: FileId) {
         let mut files = self.files.lock();
+        debug_assert!(files.contains_key(&file), "a load ends once, and so does a walk");
         match files.get_mut(&file) {
             Some(loads) if *loads > 1 => *loads -= 1,
             _ => drop(files.remove(&file)),

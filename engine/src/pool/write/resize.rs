@@ -67,6 +67,16 @@ impl Resize {
         } else {
             Ok(())
         };
+        debug_assert_eq!(
+            writer.store.frames.len(),
+            if done.is_ok() { new } else { old },
+            "W3: a resize is done, or the size is what it was"
+        );
+        debug_assert_eq!(
+            writer.store.frames.len(),
+            writer.store.frames.mapped(),
+            "W1: no frame is left half withdrawn"
+        );
         self.set_status(match &done {
             Ok(()) => format!("Completed: from {from} to {to} bytes"),
             Err(why) => format!("Failed: the size stays {from} bytes: {why}"),

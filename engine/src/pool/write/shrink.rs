@@ -52,6 +52,7 @@ impl BatchWriter {
         loop {
             self.check_alive()?;
             let left = self.withdraw_round(count, &mut moves_left, &mut why, &|left| watch(all - left, all))?;
+            debug_assert!(left.len() <= all, "frames past the new end are left");
             let Some(busy) = left.last().copied() else {
                 return Ok(());
             };

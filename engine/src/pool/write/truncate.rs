@@ -6,6 +6,7 @@
 //! Latches: those of the removed pages, one at a time.
 //! Called by: `space`.
 use super::flush::Flusher;
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::pool::page::PAGE_SIZE;
 use crate::redo::FlushMode;
@@ -18,6 +19,7 @@ impl Flusher {
     /// making the file longer. A failure ends the engine's work (I6).
     pub fn truncate_file(&self, file: FileId, first: PageNo, end: PageNo, lsn: Lsn) -> Result<()> {
         debug_assert!(first <= end);
+        debug_assert!(holds_no_latch(), "I5: the latches of the removed pages are waited for");
         let writer = self.writer();
         if !planted(Mutant::TruncateNotDurable) {
             writer.redo.flush(lsn, FlushMode::Sync)?;

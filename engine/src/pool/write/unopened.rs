@@ -85,6 +85,11 @@ impl<'p> Quarantined<'p> {
 
 impl Drop for Quarantined<'_> {
     fn drop(&mut self) {
+        debug_assert_eq!(
+            self.pages.is_empty(),
+            self.flights.is_empty(),
+            "no checkpoint passes pages that are quarantined"
+        );
         if self.pages.is_empty() {
             return;
         }

@@ -38,6 +38,7 @@ struct Section(Vec<(u64, Lsn)>);
 impl Section {
     /// The page's place.
     fn entry(&mut self, key: u64) -> &mut (u64, Lsn) {
+        debug_assert!(self.0.len().is_power_of_two(), "a mask chooses the entry");
         let at = (place(key) / SECTIONS) & (self.0.len() - 1);
         &mut self.0[at]
     }

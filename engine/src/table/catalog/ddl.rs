@@ -10,6 +10,7 @@
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
+use crate::base::sync::holds_no_latch;
 use crate::base::sync::RankedGuard;
 use crate::base::{planted, sync_point, Counters, Error, FileId, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::{Tree, WIDE_BIT};
@@ -230,6 +231,7 @@ impl Tables {
     pub(in crate::table) fn start_ddl(&self) -> Result<RankedGuard<'_, DdlNumbers>> {
         self.pool.check_alive()?;
         let ddl = self.catalog.begin_ddl();
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         self.redo.reserve_wait()?;
         Ok(ddl)
     }
@@ -309,6 +311,11 @@ impl Tables {
             created,
             freeing: Vec::new(),
         };
+        debug_assert_eq!(
+            layout.secondary.len(),
+            spec.indexes.len(),
+            "a tree for each index of the definition"
+        );
         layout.set_up_deltas();
         Ok(layout)
     }
@@ -347,6 +354,11 @@ impl Tables {
         let ids = [id, id | DELTA_BIT];
         let buffered = buffered && id & WIDE_BIT == 0;
         let trees = Tree::create_many(&mut mtr, file, &ids[..1 + buffered as usize])?;
+        debug_assert_eq!(
+            trees.len(),
+            1 + buffered as usize,
+            "a tree for the entries, and one for what is pending"
+        );
         mtr.commit();
         let delta = trees.get(1).map(|tree| self.fresh_delta(*tree));
         Ok(Index::new(name, unique, trees[0], delta))

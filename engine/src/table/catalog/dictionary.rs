@@ -17,8 +17,10 @@ use crate::base::bytes::get_u32;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, FileId, IndexId, PageId, Result};
+use crate::btree::WIDE_BIT;
 use crate::btree::{Intent, Placed, Seek, Tree};
 use crate::change::ChangeBuffer;
+use crate::change::DELTA_BIT;
 use crate::pool::{Mtr, Pool};
 use crate::space;
 use crate::table::catalog::foreign_names::ForeignNames;
@@ -161,8 +163,17 @@ impl Catalog {
     ) -> Result<(FileId, IndexId)> {
         let header = space::header(mtr, SYSTEM_FILE)?;
         let given = (ddl.next_table, ddl.next_index);
+        debug_assert!(
+            given.0 >= get_u32(mtr.bytes(header), NEXT_TABLE_SLOT)
+                && given.1 >= get_u32(mtr.bytes(header), NEXT_INDEX_SLOT),
+            "I10: the numbers in memory are never behind those in the file"
+        );
         ddl.next_table += 1;
         ddl.next_index += indexes;
+        debug_assert!(
+            ddl.next_index & (WIDE_BIT | DELTA_BIT) == 0,
+            "an index number leaves room for its marks"
+        );
         mtr.edit_u32(header, NEXT_TABLE_SLOT, ddl.next_table);
         mtr.edit_u32(header, NEXT_INDEX_SLOT, ddl.next_index);
         Ok(given)
@@ -176,6 +187,10 @@ impl Catalog {
         if ddl.next_table <= file {
             let header = space::header(mtr, SYSTEM_FILE)?;
             ddl.next_table = file + 1;
+            debug_assert!(
+                get_u32(mtr.bytes(header), NEXT_TABLE_SLOT) <= file,
+                "I10: the number in the file only grows"
+            );
             mtr.edit_u32(header, NEXT_TABLE_SLOT, ddl.next_table);
         }
         Ok(())
@@ -258,21 +273,28 @@ impl Catalog {
         let mut maps = self.maps.write();
         if let Some(table) = maps.by_name.remove(from) {
             table.set_name(to);
-            maps.by_name.insert(to.to_string(), table);
+            let replaced = maps.by_name.insert(to.to_string(), table);
+            debug_assert!(replaced.is_none(), "a table name is taken once");
         }
     }
     /// TRUNCATE: from now on the table is found under its new number only. Undo of the old number
     /// concerns no table.
     pub(in crate::table) fn renumbered(&self, table: &Arc<Table>, from: FileId, to: FileId) {
         let mut maps = self.maps.write();
-        maps.by_id.remove(&from);
+        let removed = maps.by_id.remove(&from);
+        debug_assert!(
+            removed.is_some_and(|removed| Arc::ptr_eq(&removed, table)),
+            "a table is known by its number"
+        );
+        debug_assert!(!maps.by_id.contains_key(&to), "I10: a number is never given twice");
         maps.by_id.insert(to, table.clone());
     }
 }
 
 impl Maps {
     fn add(&mut self, table: Arc<Table>) {
-        self.by_id.insert(table.layout().id, table.clone());
+        let other = self.by_id.insert(table.layout().id, table.clone());
+        debug_assert!(other.is_none(), "I10: a number is never given twice");
         let old = self.by_name.insert(table.name(), table);
         assert!(old.is_none(), "a table name is taken once");
     }

@@ -86,6 +86,10 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
         }
     }
     keys.referenced.sort_by(|a, b| order(a).cmp(&order(b)));
+    debug_assert!(
+        keys.referenced.iter().all(|key| key.parent.is_some()),
+        "a key that refers to a table is bound to it"
+    );
     keys
 }
 

@@ -61,6 +61,7 @@ impl ForeignNames {
         made.map(|(_, replaced)| replaced.as_str())
     }
     pub fn note_moved(&mut self, before: &str, now: &str) {
+        debug_assert!(before != now, "a table moves to another name");
         self.moved.push((before.to_string(), now.to_string()));
     }
     pub fn note_made(&mut self, name: &str, replaces: &str) {

@@ -4,6 +4,7 @@
 //! Latches: one page at a time. The mutex `Table::loading` is held while the counters are read.
 //! Called by the engine and by the C ABI.
 use crate::base::bytes::get_u64;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, PageId, Result};
 use crate::btree::Seek;
 use crate::redo::FlushMode;
@@ -32,7 +33,8 @@ impl Tables {
         Ok(table)
     }
     pub fn close_table(&self, table: &Table) {
-        table.opened.fetch_sub(1, Ordering::Relaxed);
+        let before = table.opened.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a table is closed as often as it was opened");
     }
 
     /// Reads AUTO_INCREMENT, hidden row ids and the row count of a table that was not used since
@@ -96,6 +98,7 @@ impl Tables {
     pub fn reset_autoinc(&self, table: &Table, next: u64) -> Result<()> {
         self.pool.check_alive()?;
         self.redo.reserve_wait()?;
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         let mut mtr = self.pool.begin();
         let header = space::header(&mut mtr, table.layout().id)?;
         mtr.edit_u64(header, space::AUTOINC_OFFSET, next);

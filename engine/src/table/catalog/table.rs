@@ -101,6 +101,16 @@ impl Table {
         }
     }
     pub(in crate::table) fn set_foreign(&self, keys: ForeignKeys) {
+        debug_assert!(
+            keys.referenced
+                .iter()
+                .all(|key| key.parent.as_ref().is_some_and(|end| end.table == self.layout().id)),
+            "K3: the keys that refer to a table are bound to it as it is"
+        );
+        debug_assert!(
+            keys.references.iter().all(|key| key.child.table == self.layout().id),
+            "the keys of a table are bound to it as it is"
+        );
         let any = !keys.is_empty();
         self.foreign.store(any.then(|| Arc::new(keys)));
         self.has_foreign.store(any, Ordering::Release);

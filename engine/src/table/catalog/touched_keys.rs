@@ -71,6 +71,8 @@ impl TouchedKeys {
         }
         part.bytes += size;
         part.keys.push(key.into());
+        debug_assert!(part.bytes >= part.keys.len() * KEY_OVERHEAD, "each key is counted");
+        debug_assert!(part.bytes <= self.part_bytes_max, "a part keeps to its memory");
     }
     /// A key was lost: the ALTER TABLE must fail.
     pub fn is_full(&self) -> bool {
@@ -85,6 +87,7 @@ impl TouchedKeys {
         }
         all.sort_unstable();
         all.dedup();
+        debug_assert!(all.is_sorted(), "the rows come in the order of their keys");
         all
     }
 }

@@ -46,6 +46,11 @@ impl Layouts {
         });
         let is_first = places[offset(no)].set(layout).is_ok();
         assert!(is_first, "layouts are published one at a time");
+        debug_assert_eq!(
+            self.len.load(Ordering::Relaxed) + 1,
+            no,
+            "layouts are published one at a time"
+        );
         self.len.store(no, Ordering::Release);
     }
     /// Takes all but the last, which is the first then.

@@ -10,6 +10,8 @@
 //! long as its list of [`Level`]s, which bounds the thread's stack.
 //!
 //! No latch is held. Called by the steps of row changes; the row maker is called from here.
+use crate::base::sync::holds_no_latch;
+use crate::base::sync::holds_nothing;
 use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::layout::Layout;
@@ -202,6 +204,10 @@ impl RowWriter {
             return Ok(true);
         };
         sync_point(SyncPoint::ChildrenToBeFound);
+        debug_assert!(
+            holds_no_latch(),
+            "K3: the children are looked for after the change, with no latch held"
+        );
         for key in &keys.referenced {
             if !self.follow_key(trx, (table, changed), key, level)? {
                 return Ok(false);
@@ -325,6 +331,10 @@ impl RowWriter {
                 if level.count() >= LEVELS_MAX {
                     return Err(Error::ForeignDepth(LEVELS_MAX));
                 }
+                debug_assert!(
+                    level.count() < LEVELS_MAX,
+                    "the thread's stack has room for no more cascades in cascades"
+                );
                 self.begin_change(trx)?;
                 let step = match cascade.deletes {
                     true => self.delete_child(trx, cascade, &children.table, &child),
@@ -427,6 +437,10 @@ impl Child {
 }
 
 fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut dyn RowMaker> {
+    debug_assert!(
+        holds_nothing(),
+        "the row maker is the server's: it may wait, and call back"
+    );
     match trx.row_maker.as_deref_mut() {
         Some(maker) => Ok(maker),
         None => Err(Error::Unsupported(format!(

@@ -4,6 +4,7 @@
 //!
 //! Latches: the clustered leaf (X), then the undo page, then the file's header page. Row locks are
 //! waited for before. Called by `insert`, `update`, `delete`, and by loads.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error, PageNo, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::index::{RowHeader, ROW_HEADER};
@@ -101,6 +102,7 @@ pub(in crate::table) struct Hold {
 impl RowWriter {
     /// What every change does first, with no latch held: room in the log, an id and an undo stream.
     pub(in crate::table) fn begin_change(&self, trx: &mut Trx) -> Result<TrxId> {
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         self.pool.check_alive()?;
         trx.check_not_doomed()?;
         self.redo.reserve_wait()?;
@@ -118,6 +120,7 @@ impl RowWriter {
             self.begin_change(trx)?;
             let savepoint = trx.undo_top();
             let result = steps(trx);
+            debug_assert!(holds_no_latch(), "the steps of a row change give their latches back");
             if result == Ok(true) {
                 return Ok(());
             }
@@ -126,6 +129,7 @@ impl RowWriter {
                 Err(_) => self.rollback.rollback_to(trx, savepoint)?,
             }
             result?;
+            debug_assert!(trx.undo_top() == savepoint, "steps that failed leave nothing");
         }
     }
 
@@ -134,6 +138,10 @@ impl RowWriter {
     /// the two meets the other.
     pub(in crate::table) fn ranges_still_free(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>) -> Result<bool> {
         fence(Ordering::SeqCst);
+        debug_assert!(
+            holds_no_latch(),
+            "the ranges are asked about after the change, not under its latch"
+        );
         let locks = self.trx_sys.locks();
         let mut free = locks.insert_is_free(trx, layout.clustered.id, new.pk);
         for e in new.entries {
@@ -146,6 +154,7 @@ impl RowWriter {
     /// looks.
     pub(in crate::table) fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Hold> {
         let index = layout.clustered.id;
+        debug_assert!(holds_no_latch(), "I5: row locks are waited for before a change latches");
         let leaf = trx.take_found(index, pk);
         let granted = match leaf {
             Some(_) => Granted::Held,
@@ -209,6 +218,8 @@ impl RowWriter {
     ) -> Result<()> {
         debug_assert_ne!(trx.id(), 0, "begin_change gave the transaction an id (I10)");
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
+        debug_assert!(s.value.len() >= ROW_HEADER, "a version begins with its header");
+        debug_assert!(!undo.is_none(), "every version but that of a load has an undo record");
         let header = RowHeader {
             flags: s.value[0],
             trx: trx.id(),
@@ -225,6 +236,10 @@ impl RowWriter {
         // sees that the row does not point at the record.
         let saved = placed.and_then(|_| save_autoinc(change.table, change.layout, &mut mtr));
         trx.note_lsn(mtr.commit());
+        debug_assert!(
+            trx.undo_top() == undo,
+            "the newest version points to the newest undo record of its transaction"
+        );
         change.table.touch(change.pk);
         change.table.autoinc_is_saved(saved?);
         Ok(())

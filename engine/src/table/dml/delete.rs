@@ -75,6 +75,7 @@ impl RowWriter {
         }
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         let mut header = [0; ROW_HEADER];
+        debug_assert!(!old.marked(), "a row is deleted once");
         RowHeader {
             flags: old.flags | ROW_MARKED,
             trx: trx.id(),
@@ -83,6 +84,10 @@ impl RowWriter {
         .write(&mut header);
         at.patch_value(&mut mtr, 0, &header);
         trx.note_lsn(mtr.commit());
+        debug_assert!(
+            trx.undo_top() == undo,
+            "the mark points to the newest undo record of its transaction"
+        );
         change.table.touch(pk);
         Ok(true)
     }

@@ -12,6 +12,7 @@
 //! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
 //!
 //! No latch is held. Called by the steps of row changes.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys};
 use crate::table::catalog::layout::Layout;
@@ -66,6 +67,10 @@ impl RowWriter {
             return Ok(Some(references));
         };
         let layout = table.layout();
+        debug_assert!(
+            holds_no_latch(),
+            "K1: the parent is locked before the row is changed, with no latch held"
+        );
         let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && exempt != Some(key.ordinal);
         for key in keys.references.iter().filter(checked) {
             if key.child.table != layout.id || !has_index(layout, key.child.index) {
@@ -128,6 +133,7 @@ impl RowWriter {
         // As in InnoDB, the error is that of the first one by name.
         references.missing.sort_by(|a, b| a.key.spec.name.cmp(&b.key.spec.name));
         while let Some(at) = references.missing.iter().position(|m| m.key.child.index == index) {
+            debug_assert!(holds_no_latch(), "I5: the parent is locked with no latch held");
             let Missing { key, parent_key, gone } = references.missing.remove(at);
             let found = match (&key.parent, parent_key) {
                 (Some(end), Some(parent_key)) => self.parents.lock_parent(trx, end, &parent_key, gone.as_deref())?,

@@ -170,6 +170,12 @@ impl RowWriter {
             };
             undo_record::push_touch(undo, &touch);
         }
+        debug_assert!(
+            attempt
+                .raw_parts
+                .is_none_or(|raw_parts| raw_parts.len() == changes.len()),
+            "a raw part, or none, for each changed entry"
+        );
         self.write_version(trx, change, mtr, &at, s)?;
         Ok(None)
     }

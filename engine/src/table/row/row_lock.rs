@@ -3,6 +3,7 @@
 //! that entry for the maker, and waits for it.
 //!
 //! No latch is held on entry; none is held while waiting (I5). Called by row changes and scans.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, FileId, IndexId, Result};
 use crate::index::RowHeader;
 use crate::pool::Pool;
@@ -61,6 +62,10 @@ impl RowLocks {
         see: &mut dyn FnMut(&[u8]),
     ) -> Result<Locked> {
         let index = &layout.clustered;
+        debug_assert!(
+            holds_no_latch(),
+            "I5: the lock of a row is asked for with no latch held"
+        );
         loop {
             let granted = self.lock_name_of(trx, layout, pk, mode, policy)?;
             let seen = index.tree.get(&self.pool, pk)?;
@@ -90,6 +95,10 @@ impl RowLocks {
                 self.unlock_if_new(trx, layout, pk, granted);
                 return Ok(Locked::Gone(Some(header)));
             }
+            debug_assert!(
+                !self.made_by_other_active(trx, &header),
+                "under the lock of a row nobody else makes a version of it"
+            );
             if mode == LockMode::Exclusive {
                 trx.note_found(index.id, pk, leaf_no);
             }
@@ -146,6 +155,10 @@ impl RowLocks {
         policy: LockPolicy,
     ) -> Result<Granted> {
         let (index, locks) = (&layout.clustered, self.trx_sys.locks());
+        debug_assert!(
+            holds_no_latch(),
+            "I5: the lock of a row is asked for with no latch held"
+        );
         let done = locks.lock(trx, index.id, pk, mode, policy);
         let refused_at_once = match &done {
             Err(Error::Locked) => true,

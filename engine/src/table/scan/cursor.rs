@@ -6,6 +6,7 @@
 //!
 //! What is handed out lies in the cursor's buffers and is valid until its next call. Called by the
 //! engine, the C ABI and `health`.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::index::scan::Direction;
@@ -50,6 +51,7 @@ impl Cursor {
     /// entry that the view sees is handed out as it is.
     pub fn begin(&mut self, trx: &mut Trx, index: u32, lock: LockChoice, covering: bool) -> Result<()> {
         self.reset();
+        debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let layout = self.table.layout();
         self.scan.use_view(trx, layout, index, lock)?;
         let missing = || Error::Unsupported(format!("table {} has no index {index}", layout.id));
@@ -138,6 +140,7 @@ impl Cursor {
 
     fn advance(&mut self, trx: &mut Trx) -> Result<bool> {
         self.scan.clear_found();
+        debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let layout = self.table.layout();
         if self.scan.lock.mode.is_some() {
             locking(&mut self.scan, &mut self.following, layout).next(trx)
@@ -173,6 +176,10 @@ impl Cursor {
             is_shown.then_some((found.pk_len, value.len() - found.raw.len()))?
         };
         scan.at.next += 1;
+        debug_assert!(
+            scan.at.next <= scan.at.batch.len(),
+            "the entry handed out is one of the batch"
+        );
         scan.at.steps.pass();
         scan.taken = None;
         scan.was_semi_consistent = false;
@@ -207,6 +214,7 @@ impl Cursor {
         scan.lock = lock;
         scan.semi_consistent = false;
         let result = self.get_row(trx, pk);
+        debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let scan = &mut self.scan;
         (scan.lock, scan.view, scan.semi_consistent) = of_scan;
         if let (Ok(true), Some(current)) = (&result, &mut scan.current) {

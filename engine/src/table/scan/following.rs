@@ -108,6 +108,11 @@ impl Following {
         passes.again += u32::from(again);
         passes.young_before = std::mem::take(&mut passes.young);
         if again {
+            debug_assert!(passes.is_begun, "a pass goes back to where it began");
+            debug_assert!(
+                passes.again <= PASSES_AGAIN_MAX,
+                "I7: the passes over a range are bounded"
+            );
             at.step_back_to(&passes.from, passes.was_positioned);
         }
         again

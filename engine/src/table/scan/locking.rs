@@ -6,6 +6,7 @@
 //! trusts that nothing is in them.
 //!
 //! No latch is held while a lock is waited for (I5). Called by `cursor`.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::scan::Direction;
@@ -69,6 +70,7 @@ impl LockingReader<'_> {
                 }
                 return Ok(false);
             }
+            debug_assert!(holds_no_latch(), "I5: no latch is held while a lock is waited for");
             let outcome = match self.scan.index {
                 0 => self.lock_clustered(trx)?,
                 _ => self.lock_secondary(trx)?,

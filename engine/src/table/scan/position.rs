@@ -173,6 +173,10 @@ impl Position {
             0 => 1,
             n => (n as usize).clamp(1, BATCH_ENTRIES_MAX),
         };
+        debug_assert!(
+            (1..=BATCH_ENTRIES_MAX).contains(&self.batch_entries),
+            "a batch has an entry, and not too many"
+        );
         self.restart();
     }
     /// The next step is in that direction; drops a batch that does not serve it.
@@ -261,6 +265,10 @@ impl Position {
     /// Copies the key that `Steps::pass` left out, before the batch goes or the long way is taken.
     pub fn catch_up(&mut self) {
         if self.steps.last_is_stale {
+            debug_assert!(
+                self.next > 0 && self.next <= self.batch.len(),
+                "the entry passed last is in the batch"
+            );
             self.steps.last_is_stale = false;
             self.last.clear();
             self.last.extend_from_slice(self.batch.key(self.next - 1));
@@ -269,6 +277,7 @@ impl Position {
 
     /// Key and value of the current entry.
     pub fn entry(&self) -> (&[u8], &[u8]) {
+        debug_assert!(self.next > 0, "an entry was stepped to");
         self.batch.entry(self.next - 1)
     }
     pub fn key(&self) -> &[u8] {
@@ -286,6 +295,7 @@ impl Position {
     /// Counts towards the next look whether the statement was killed: one entry may take thousands
     /// of steps.
     pub fn count_steps(&mut self, steps: u32) {
+        debug_assert!(self.steps.polls < KILL_POLL, "a kill is looked for again and again");
         self.steps.polls = self
             .steps
             .polls

@@ -199,6 +199,7 @@ impl RowScan {
         let header = version.header;
         self.at.count_steps(steps.get());
         header.write(&mut self.version);
+        debug_assert_eq!(self.version.len(), ROW_HEADER, "the header goes before the columns");
         self.version.extend_from_slice(&stored);
         Ok(found && !header.marked())
     }
@@ -248,6 +249,10 @@ impl RowScan {
         self.hand_out_version(layout, &pk)
     }
     pub fn hand_out(&mut self, covering: bool, pk_len: usize, row: RowAt) {
+        debug_assert!(
+            !covering || self.covering,
+            "an entry is handed out for a row only if the caller wants that"
+        );
         self.at.count_row();
         self.current = Some(Current {
             point: false,

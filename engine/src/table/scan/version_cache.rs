@@ -86,6 +86,7 @@ impl VersionCache {
         if let Some(before) = self.rows.insert(pk.into(), cached) {
             self.bytes -= before.bytes(pk);
         }
+        debug_assert!(self.bytes >= self.rows.len() * OVERHEAD, "each cached row is counted");
         if self.bytes > BYTES_MAX {
             self.older = std::mem::take(&mut self.rows);
             self.bytes = 0;

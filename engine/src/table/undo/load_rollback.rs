@@ -84,6 +84,7 @@ impl LoadRollback {
         let kept = trx.take_half_undone().filter(|place| place.record == at);
         let mut place = kept.unwrap_or_else(|| HalfUndone::of(at));
         let all = self.remove_some(&mut place, table, layout, maker)?;
+        debug_assert!(place.record == at, "the place to go on from is one of this record");
         trx.set_half_undone((!all).then_some(place));
         Ok(all)
     }

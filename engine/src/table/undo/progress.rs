@@ -32,6 +32,10 @@ impl ProgressNotes {
             return;
         }
         let now_us = self.pool.disk().now_us();
+        debug_assert!(
+            !trx.is_prepared(),
+            "a prepared transaction is resumed before its rollback"
+        );
         trx.set_rollback(RollbackProgress {
             to,
             records_at_first: trx.shared.undo_records.load(Ordering::Relaxed),

@@ -9,6 +9,7 @@
 //!
 //! Latches: one leaf (X), or a path while nodes are merged. Called by the purge workers, by bounded
 //! steps (I7), and by slow shutdown.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error, Result, TrxId, UndoPtr};
 use crate::btree::{overflow, Intent};
 use crate::change::Op;
@@ -63,6 +64,7 @@ impl Purger {
         debug_assert!(job.records.len() <= records_max.max(1), "I7: a job is bounded");
         let put_back = put_back(&job.records);
         for record in &job.records {
+            debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
             let done = self.purge_record(record.record.trx, record, &put_back);
             let passed_over = done.or_else(|e| self.pass_over_if_broken(record, e));
             if let Err(e) = passed_over {

@@ -72,6 +72,11 @@ impl ReadRetries {
             known.len() - 1
         });
         known[at].again(now_us);
+        debug_assert!(
+            known[at].since_us <= known[at].last_us,
+            "time goes on between two tries"
+        );
+        debug_assert!(known[at].tries > 0, "a place is known by a try that failed");
         let is_lasting = known[at].is_lasting();
         if is_lasting {
             // It stands for the place's other failures.

@@ -8,6 +8,7 @@
 //! Latches: one leaf (X), or a path where a version needs room. Called by the row operations (a
 //! failed statement), by the user, and by the rollback worker for transactions found at open.
 use crate::base::bytes::prefix_successor;
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, Counters, Error, IndexId, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::{Intent, LeafWrite, Placed};
 use crate::change::{Op, DELTA_BIT};
@@ -74,6 +75,7 @@ impl Rollback {
 
     /// The same for a change that is tried again: its result was not reported.
     pub(in crate::table) fn take_back(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         if trx.undo_top() == savepoint {
             return Ok(());
         }
@@ -131,6 +133,7 @@ impl Rollback {
         self.trx_sys.resume(trx)?;
         let undone = self.undo_until(trx, UndoPtr::NONE);
         let ended = undone.and_then(|()| self.trx_sys.end_rollback(trx));
+        debug_assert!(ended.is_err() || !trx.is_started(), "a rollback ends the transaction");
         ended.inspect_err(|e| self.let_rollback_wait(trx, e))
     }
 
@@ -178,6 +181,10 @@ impl Rollback {
     }
 
     fn undo_until(&self, trx: &mut Trx, savepoint: Savepoint) -> Result<()> {
+        debug_assert!(
+            !trx.is_prepared(),
+            "a prepared transaction is resumed before its rollback"
+        );
         // The row may have been one of these changes. Then its table may be empty, and its leaf
         // that of a failed load.
         trx.forget_found();
@@ -196,6 +203,10 @@ impl Rollback {
             if let Err(e) = undone.and_then(|()| self.progress.progresses(trx)) {
                 // Half a statement may not be committed later (I6).
                 if self.can_wait(&e) {
+                    debug_assert!(
+                        trx.undo_top() != savepoint,
+                        "a transaction that is doomed has something left to undo"
+                    );
                     trx.doom(&e);
                 } else {
                     self.pool.poison(&format!("a rollback failed: {e}"));
@@ -215,6 +226,7 @@ impl Rollback {
             let Some((table, index)) = self.broken_secondary(&e, trx.undo_top()) else {
                 return Err(e);
             };
+            debug_assert!(holds_no_latch(), "an index is quarantined with no latch held");
             self.tables.quarantine_index(&table, index, &e)?;
         }
     }

@@ -27,6 +27,11 @@ impl Default for WaitingRollbacks {
 
 impl WaitingRollbacks {
     pub fn add(&self, trx: Trx) {
+        debug_assert!(
+            trx.id() != 0,
+            "what waits to be undone was written by a transaction with an id"
+        );
+        debug_assert!(trx.view().is_none(), "a rollback that waits holds no purge back");
         self.0.lock().waiting.push_back(trx);
     }
     /// Takes the next one, to be tried until `done`, `first` or `last`. None: there is none, or
@@ -37,12 +42,17 @@ impl WaitingRollbacks {
             return None;
         }
         let trx = queue.waiting.pop_front()?;
+        debug_assert!(
+            queue.waiting.iter().all(|other| other.id() != trx.id()),
+            "a transaction waits once"
+        );
         queue.tried = Some((trx.id(), trx.undo_top()));
         Some(trx)
     }
     /// The one that was tried is finished.
     pub fn done(&self) {
-        self.0.lock().tried = None;
+        let tried = self.0.lock().tried.take();
+        debug_assert!(tried.is_some(), "what is done was taken before");
     }
     /// The one that was tried goes on.
     pub fn first(&self, trx: Trx) {

@@ -99,10 +99,15 @@ impl DeadlockSearch {
         let mut found = Vec::new();
         let mut latest = self.latest.lock();
         while let Some(circle) = find_circle(table, start) {
+            debug_assert!(
+                Arc::ptr_eq(&circle[0].trx, start),
+                "a circle begins where the search did"
+            );
             if !is_there(table, &circle) {
                 continue;
             }
             let victim = choose_victim(&circle);
+            debug_assert!(victim < circle.len(), "the victim is one of the circle");
             let account = account(table, &circle, victim, clock());
             if !condemn(table, &circle[victim]) {
                 // The victim's wait has ended another way, and the circle with it.
@@ -111,6 +116,7 @@ impl DeadlockSearch {
             self.counters.deadlocks.inc();
             latest.truncate(DEADLOCKS_KEPT_MAX - 1);
             latest.push_front(account.clone());
+            debug_assert!(latest.len() <= DEADLOCKS_KEPT_MAX, "an old one goes for each new one");
             found.push((circle[victim].trx.clone(), account));
         }
         found
@@ -145,6 +151,10 @@ fn find_circle(table: &LockTable, start: &Arc<TrxShared>) -> Option<Vec<Node>> {
     let mut at = 0;
     while at < nodes.len() {
         let trx = nodes[at].trx.clone();
+        debug_assert!(
+            nodes[at].parent <= at,
+            "a node is found from an earlier one, so that every path ends"
+        );
         let place = trx.wait_place().filter(|place| Some(*place) != nodes[at].via);
         if let Some(place) = place {
             let edges = table.edges(&trx, place);

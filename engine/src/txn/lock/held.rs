@@ -46,6 +46,12 @@ const RANGE_TAG: u64 = 1 << 62;
 
 impl WaitPlace {
     pub fn pack(self) -> u64 {
+        if let WaitPlace::Row(at) = self {
+            debug_assert!(
+                (at.shard as u64) < RANGE_TAG >> 32,
+                "the shard's bits leave room for the tags"
+            );
+        }
         match self {
             WaitPlace::Row(at) => ROW_TAG | (at.shard as u64) << 32 | at.slot as u64,
             WaitPlace::Range(index) => RANGE_TAG | index as u64,

@@ -15,6 +15,7 @@ use super::sys::LockSys;
 use super::table::SHARDS;
 use super::wait_flag::{ask_to_look, WakeList};
 use crate::base::{IndexId, TrxId};
+use crate::txn::lock::held::LockMode;
 use crate::txn::shared::TrxShared;
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::Arc;
@@ -58,6 +59,11 @@ impl LockSys {
                 owner.lock_count.fetch_add(1, Relaxed);
             }
         }
+        debug_assert!(
+            (shard.entry(slot).granted().iter())
+                .any(|request| Arc::ptr_eq(&request.trx, owner) && request.mode == LockMode::Exclusive),
+            "the maker of a row holds it exclusively"
+        );
         let waiting: WakeList = (shard.entry(slot).waiting().iter())
             .map(|request| request.trx.clone())
             .collect();

@@ -13,6 +13,7 @@
 use super::wait_flag::{mark_granted, WakeList};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::IndexId;
+use crate::txn::lock::held::WaitPlace;
 use crate::txn::shared::TrxShared;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Bound;
@@ -71,6 +72,7 @@ impl RangeSet {
             self.is_apart(&lo, hi.as_deref()),
             "what touches the range was joined with it"
         );
+        debug_assert!(hi.as_ref().is_none_or(|hi| lo < *hi), "a range is not empty");
         self.0.insert(lo, hi);
     }
     /// No range touches [lo, hi). For asserts.
@@ -197,6 +199,11 @@ impl RangeLocks {
         let ranges = shard.entry(index).or_default();
         let of_trx = ranges.owners.iter().position(|(owner, _)| Arc::ptr_eq(owner, trx));
         let stopped = ranges.stopped_by(trx, of_trx, lo, hi);
+        debug_assert_eq!(
+            of_trx.is_none(),
+            !trx.locks.lock().ranges.contains(&index),
+            "an owner remembers the indexes of its ranges, to give them back"
+        );
         if let Some(at) = of_trx {
             add_counted(trx, &mut ranges.owners[at].1, lo, hi);
             return (false, stopped);
@@ -237,6 +244,11 @@ impl RangeLocks {
         );
         ranges.waiting.push((trx.clone(), key.map(<[u8]>::to_vec)));
         begin();
+        debug_assert_eq!(
+            trx.wait_place(),
+            Some(WaitPlace::Range(index)),
+            "who stands in a queue says in which, for the deadlock search"
+        );
         Some(owners)
     }
     /// Ends the caller's wait; true if it was still queued.
@@ -276,9 +288,18 @@ impl RangeLocks {
         };
         if let Some(at) = ranges.owners.iter().position(|(owner, _)| Arc::ptr_eq(owner, trx)) {
             let (_, set) = ranges.owners.remove(at);
+            debug_assert!(
+                trx.range_count.load(Ordering::Relaxed) >= set.0.len() as u64,
+                "the count is of all indexes: it never falls below this one's"
+            );
             let left = trx.range_count.load(Ordering::Relaxed) - set.0.len() as u64;
             trx.range_count.store(left, Ordering::Relaxed);
-            self.count(index).fetch_sub(1, Ordering::AcqRel);
+            let counted = self.count(index).fetch_sub(1, Ordering::AcqRel);
+            debug_assert!(counted > 0, "an owner of ranges is counted under its index");
+            debug_assert!(
+                !ranges.owners.iter().any(|(owner, _)| Arc::ptr_eq(owner, trx)),
+                "an owner of ranges is listed once"
+            );
         }
         let waiting = std::mem::take(&mut ranges.waiting);
         for (waiter, key) in waiting {
@@ -297,6 +318,10 @@ impl RangeLocks {
 /// Adds a range, and keeps the owner's count: a range may be joined with others, and leave fewer.
 fn add_counted(owner: &TrxShared, set: &mut RangeSet, lo: &[u8], hi: Option<&[u8]>) {
     let before = set.0.len() as u64;
+    debug_assert!(
+        owner.range_count.load(Ordering::Relaxed) >= before,
+        "the count is of all indexes: it never falls below this one's"
+    );
     set.add(lo, hi);
     // The count is of all indexes: it never falls below this one's.
     let now = owner.range_count.load(Ordering::Relaxed) - before + set.0.len() as u64;

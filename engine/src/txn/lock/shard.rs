@@ -167,6 +167,10 @@ impl Entry {
     }
     /// Queues a request that `admit` refused.
     pub fn enqueue(&mut self, trx: &Arc<TrxShared>, mode: LockMode) {
+        debug_assert!(
+            !self.requests.is_empty(),
+            "a request that waits has another one before it, which will wake it"
+        );
         let request = Request::new(trx, mode);
         if self.holder(trx).is_some() {
             self.requests.insert(self.granted as usize, request);
@@ -304,6 +308,10 @@ impl Shard {
             self.grow();
         }
         let bucket = self.bucket(hash);
+        debug_assert!(
+            self.buckets.len() > self.len(),
+            "a shard has a bucket for each of its names"
+        );
         let entry = Entry {
             hash,
             next: self.buckets[bucket],
@@ -359,6 +367,7 @@ impl Shard {
             self.entries[at as usize].next = next;
         }
         self.free.push(slot);
+        debug_assert!(self.free.len() <= self.entries.len(), "a slot is freed once");
         if self.free.len() == self.entries.len() && self.entries.len() > ENTRIES_KEPT_MAX {
             *self = Shard::default();
         }

@@ -20,7 +20,9 @@ use super::table::LockTable;
 use super::wait::WaitOutcome;
 use super::wait_flag::{decide, take_look};
 use super::wait_flag::{WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_GRANTED, WAIT_LOOK, WAIT_TIMED_OUT};
+use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error};
+use crate::txn::lock::wait_flag::is_decided;
 use crate::txn::shared::TrxShared;
 use std::sync::atomic::Ordering::{Acquire, Relaxed};
 use std::sync::Arc;
@@ -89,6 +91,7 @@ impl LockWaits {
         timeout_us: u64,
     ) -> SleepEnd {
         debug_assert!(me.wait_place().is_some(), "the request is queued");
+        debug_assert!(holds_no_latch(), "I5: a lock is waited for with no latch held");
         let counters = &self.counters;
         if !may_wait(me, holders) || !name_the_rest(table, me, holders) {
             return give_up(me);
@@ -110,6 +113,7 @@ impl LockWaits {
             me.statement.lock().clear();
         }
         let waited = self.now_us() - started;
+        debug_assert!(is_decided(me), "a sleep ends with a decision, and each has one");
         counters.row_lock_current_waits.sub(1);
         counters.row_lock_time_us.add(waited);
         counters.row_lock_time_max_us.raise(waited);
@@ -182,5 +186,9 @@ fn may_wait(me: &TrxShared, holders: &[Arc<TrxShared>]) -> bool {
 /// The waiter refuses the wait.
 fn give_up(me: &TrxShared) -> SleepEnd {
     decide(me, WAIT_DEADLOCK);
+    debug_assert!(
+        is_decided(me),
+        "a request that is given up is decided, if not by this then by another thread"
+    );
     SleepEnd::Deadlock
 }

@@ -119,6 +119,14 @@ impl LockSys {
         let mut shard = self.table.shards[at.shard as usize].lock();
         let entry = shard.entry(at.slot);
         let refused = entry.remove_waiting(me);
+        debug_assert!(
+            refused
+                || entry
+                    .granted()
+                    .iter()
+                    .any(|r| Arc::ptr_eq(&r.trx, me) && r.mode >= mode),
+            "a request leaves the queue by a grant, or by its own thread"
+        );
         if refused {
             // The requests after it may be granted now.
             entry.grant(&mut wake);
@@ -236,7 +244,8 @@ impl LockSys {
             list.rows.swap_remove(from + i);
         }
         trx.shared.lock_count.fetch_sub(1, Relaxed);
-        entry.remove_granted(&trx.shared);
+        let held = entry.remove_granted(&trx.shared);
+        debug_assert!(held, "a transaction holds the locks that it remembers");
         shard.free_if_unused(slot);
     }
 
@@ -251,6 +260,11 @@ impl LockSys {
         let (mut rows, ranges) = {
             let mut list = trx.locks.lock();
             list.implicit_of = 0;
+            debug_assert_eq!(
+                trx.lock_count.load(Relaxed),
+                list.rows.len() as u64,
+                "the reports count what the transaction remembers"
+            );
             list.savepoint = 0;
             (std::mem::take(&mut list.rows), std::mem::take(&mut list.ranges))
         };
@@ -267,7 +281,9 @@ impl LockSys {
         if rows.capacity() <= 1024 {
             // No thread has added to the list meanwhile: `implicit_of` is 0, and this is the
             // owner's thread.
-            trx.locks.lock().rows = rows;
+            let mut list = trx.locks.lock();
+            debug_assert!(list.rows.is_empty(), "no thread has added a lock, which would be lost");
+            list.rows = rows;
         }
     }
 

@@ -57,12 +57,14 @@ pub(super) fn is_decided(trx: &TrxShared) -> bool {
 }
 
 pub(super) fn begin_wait(me: &TrxShared, place: WaitPlace) {
+    debug_assert!(me.wait_place().is_none(), "a transaction waits for one lock at a time");
     me.wait_flag.store(0, Release);
     me.wait_no.fetch_add(1, Relaxed);
     me.waiting_on.store(place.pack(), Release);
 }
 
 pub(super) fn end_wait(me: &TrxShared) {
+    debug_assert!(me.wait_place().is_some(), "a wait ends that had begun");
     me.wait_started_us.store(0, Relaxed);
     me.waiting_on.store(0, Release);
 }

@@ -43,6 +43,8 @@ impl Ceiling {
             false => kept.saturating_mul(EXCESS),
         };
         let too_long = usage.pages > most;
+        debug_assert!(kept >= least, "the file keeps what the setting asks for");
+        debug_assert!(most >= kept, "a file is cut down to less than what makes it be cut");
         let ceiling = if too_long { kept } else { PageNo::MAX };
         self.ceiling.store(ceiling, Ordering::Relaxed);
         too_long.then_some(kept)

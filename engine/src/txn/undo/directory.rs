@@ -49,6 +49,14 @@ const SLOT: usize = 12;
 const SLOTS_PER_PAGE: usize = (PAGE_SIZE - PAGE_BODY) / SLOT;
 /// Ids and commit numbers are reserved in steps of this.
 const NUMBERS_STEP: u64 = 65_536;
+const _: () = assert!(
+    POSITION_AT + POSITION_MAX <= DIRECTORY_AT,
+    "the position has its place in the page"
+);
+const _: () = assert!(
+    DIRECTORY_AT + 4 * DIRECTORY_PAGES_MAX <= PAGE_SIZE,
+    "the directory has its place in the page"
+);
 
 /// A replication position, and the number of the commit that carried it (0 = none).
 pub(in crate::txn) type Position = (u64, Vec<u8>);
@@ -164,6 +172,10 @@ impl Directory {
     pub fn save_position(&self, mtr: &mut Mtr<'_>, (number, position): &Position) -> Result<()> {
         let page = mtr.write(self.system_id())?;
         if get_u64(mtr.bytes(page), POSITION_NO_AT) < *number {
+            debug_assert!(
+                position.len() <= POSITION_MAX,
+                "the end that carried the position had room for no more"
+            );
             mtr.edit_u64(page, POSITION_NO_AT, *number);
             mtr.edit_u16(page, POSITION_LEN_AT, position.len() as u16);
             mtr.edit(page, POSITION_AT, position);
@@ -281,6 +293,14 @@ impl Directory {
 }
 
 fn write_slot(mtr: &mut Mtr<'_>, page: PageHandle, number: u32, slot: Slot) {
+    debug_assert!(
+        !slot.head.is_none(),
+        "a slot with no head would be taken for one without a stream"
+    );
+    debug_assert!(
+        (DATA..=PAGE_SIZE).contains(&(slot.head.offset as usize)),
+        "a stream begins in the data of a page"
+    );
     let mut bytes = [0u8; SLOT];
     bytes[..6].copy_from_slice(&encode_ptr(slot.head));
     bytes[6..].copy_from_slice(&encode_ptr(slot.skip_until));

@@ -112,6 +112,10 @@ impl History {
     pub fn take_stream(&self) -> Result<Taken> {
         let mut state = self.state.lock();
         if let Some(tail) = state.free.pop() {
+            debug_assert!(
+                !tail.broken && !tail.used,
+                "a free stream can be read, and nobody's undo is at its end"
+            );
             return Ok(Taken::Free(tail));
         }
         if let Some(number) = state.vacant.pop() {
@@ -126,7 +130,12 @@ impl History {
     }
     /// The stream for `number` could not be made.
     pub fn give_number_back(&self, number: u32) {
-        self.state.lock().vacant.push(number);
+        let mut state = self.state.lock();
+        debug_assert!(
+            state.heads[number as usize].is_none(),
+            "a number without a stream is given back"
+        );
+        state.vacant.push(number);
     }
     /// A stream was made, empty.
     pub fn add_stream(&self, tail: &StreamTail) {
@@ -153,6 +162,10 @@ impl History {
                 .as_mut()
                 .expect("a stream in use has a head");
             head.skips.extend(undone);
+            debug_assert!(
+                head.ends.back().is_none_or(|last| last.number < end.number),
+                "the transactions of a stream end one after another"
+            );
             head.ends.push_back(end);
             thin(&mut head.ends);
             if head.ends.len() == 1 && !head.busy {
@@ -185,6 +198,8 @@ impl History {
     pub fn give_moved(&self, tail: Box<StreamTail>) {
         let mut state = self.state.lock();
         let head = state.heads[tail.number as usize].as_mut().expect("a stream has a head");
+        debug_assert!(head.busy, "purge keeps off while a stream moves");
+        debug_assert!(head.ends.is_empty(), "a stream moves only when it holds no undo");
         head.at = UndoPtr {
             page: tail.page,
             offset: tail.at as u16,
@@ -196,6 +211,10 @@ impl History {
     /// Recovery: a stream as it was found. `tail` None: the stream belongs to a recovered
     /// transaction.
     pub fn restore(&self, number: u32, head: StreamHead, tail: Option<Box<StreamTail>>) {
+        debug_assert!(
+            tail.as_ref().is_none_or(|tail| tail.number == number),
+            "a stream's end comes with its head"
+        );
         let mut state = self.state.lock();
         while state.heads.len() <= number as usize {
             let vacant = state.heads.len() as u32;
@@ -273,7 +292,8 @@ impl History {
     }
     /// The job came as far as `work` now says.
     pub fn done(&self, work: Work, passed: &Passed) {
-        self.length.fetch_sub(passed.ends.len() as u64, Ordering::Relaxed);
+        let length = self.length.fetch_sub(passed.ends.len() as u64, Ordering::Relaxed);
+        debug_assert!(length >= passed.ends.len() as u64, "purge passes an end once");
         let mut state = self.state.lock();
         state.jobs = state.jobs.saturating_add(1);
         put_back(&mut state, work, passed);
@@ -314,6 +334,7 @@ fn put_back(state: &mut State, mut work: Work, passed: &Passed) {
     let head = state.heads[work.stream as usize]
         .as_mut()
         .expect("a busy stream has a head");
+    debug_assert!(head.busy, "a stream is purged by one job at a time");
     head.busy = false;
     head.at = work.at;
     head.skip_until = work.skip_until;
@@ -346,6 +367,10 @@ fn thin(ends: &mut VecDeque<End>) {
     for end in kept.into_iter().rev() {
         ends.push_front(end);
     }
+    debug_assert!(
+        ends.front().is_none_or(|second| first.number < second.number),
+        "the first end stays, and the order"
+    );
     ends.push_front(first);
 }
 

@@ -25,6 +25,7 @@ use super::format::{Kind, Reader};
 use super::history::{no_record_before_limit, Passed, Work};
 use super::streams::{UndoRecord, UndoStreams};
 use crate::base::ids::UNDO_FILE;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, PageId, PageNo, Result, UndoPtr};
 use crate::pool::Pool;
 use crate::space;
@@ -72,6 +73,7 @@ impl UndoStreams {
     /// The job's records were applied: moves the stream's head, frees whole pages. `position`: the
     /// newest replication position, which may be lost with a page.
     pub(in crate::txn) fn finish_job(&self, job: PurgeJob, position: &dyn Fn() -> Position) -> Result<()> {
+        debug_assert!(holds_no_latch(), "I5: room in the log is waited for with no latch held");
         if !job.end.pages_left.is_empty() {
             if let Err(error) = self.move_head(&job.end, position) {
                 self.purge_failed(job, &error);
@@ -216,6 +218,10 @@ fn fill(pool: &Pool, job: &mut PurgeJob, records_max: usize) -> Result<()> {
         }
     }
     *pages_left = reader.left;
+    debug_assert!(
+        pages_left.is_empty() || !pages_left.contains(&work.at.page),
+        "the page of the new head is not freed"
+    );
     Ok(())
 }
 

@@ -78,7 +78,7 @@ impl StreamTail {
         mtr.commit();
         Ok(added)
     }
-    fn has_room(&self, payload: usize) -> bool {
+    pub(in crate::txn) fn has_room(&self, payload: usize) -> bool {
         self.room() >= payload + HEADER_MAX + END_MAX
     }
     /// The same in the caller's Mtr. Errors come before any change; an append of that payload then
@@ -93,11 +93,16 @@ impl StreamTail {
             last = self.latch(mtr, self.ahead[i])?;
         }
         let n = (payload + HEADER_MAX + END_MAX - self.room()).div_ceil(PAYLOAD);
+        debug_assert!(n > 0, "a tail without room needs a page");
         let hint = match mtr.id(last).no {
             high if high >= ceiling => space::LOWEST,
             no => no,
         };
         for no in space::allocate_many(mtr, UNDO_FILE, hint, n)? {
+            debug_assert!(
+                no != self.page && !self.ahead.contains(&no),
+                "a new page is not in the stream"
+            );
             let page = format_page(mtr, no, self.number)?;
             mtr.edit_u32(last, NEXT, no);
             last = page;
@@ -179,9 +184,18 @@ impl StreamTail {
         if used_ahead > 0 {
             page = self.ahead[used_ahead - 1];
         }
+        debug_assert!(rest.is_empty(), "the whole record is in the pages");
+        debug_assert!(
+            (DATA..=PAGE_SIZE).contains(&at),
+            "a stream goes on in the data of a page, or ends with it"
+        );
         self.ahead.drain(..used_ahead);
         (self.page, self.at) = (page, at);
         self.note(kind, prev, start);
+        debug_assert!(
+            kind.is_end() || self.has_room_to_end(),
+            "the end of a transaction cannot fail for want of room"
+        );
         if self.scratch.capacity() > 4 * PAGE_SIZE {
             self.scratch = Vec::new();
         }
@@ -219,6 +233,7 @@ impl StreamTail {
     fn add_skip(&mut self, prev: UndoPtr, until: UndoPtr) {
         let inclusive = prev.is_none();
         let key = if inclusive { self.first } else { prev };
+        debug_assert!(!key.is_none(), "what was undone begins with a record");
         self.skips.push((key, Skip { inclusive, until }));
     }
     /// The owner has ended: the stream is ready for the next one. Hands over what was undone.

@@ -104,11 +104,13 @@ impl UndoStreams {
     }
     /// The stream was not written to.
     pub(in crate::txn) fn give_back(&self, tail: Box<StreamTail>) {
+        debug_assert!(!tail.used, "the undo of a transaction that has not ended stays with it");
         self.history.end(tail, None);
     }
     /// The owner has ended; `end`: its end marker, if it has written. The stream is free for the
     /// next owner.
     pub(in crate::txn) fn end_owner(&self, tail: Box<StreamTail>, end: Option<End>) {
+        debug_assert!(end.is_none() || tail.used, "an end is a record in the stream");
         self.history.end(tail, end);
         self.counters.history_list_length.set(self.history.len());
     }

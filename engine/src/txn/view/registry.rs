@@ -85,6 +85,20 @@ impl ViewRegistry {
     /// True if it was the oldest: the horizon may have moved.
     pub fn close(&mut self, slot: ViewSlot) -> bool {
         let Node { prev, next, .. } = self.nodes[slot.0 as usize];
+        debug_assert!(
+            match prev {
+                NIL => self.head == slot.0,
+                prev => self.nodes[prev as usize].next == slot.0,
+            },
+            "a view is closed once, and its neighbours in the list know it"
+        );
+        debug_assert!(
+            match next {
+                NIL => self.tail == slot.0,
+                next => self.nodes[next as usize].prev == slot.0,
+            },
+            "a view is closed once, and its neighbours in the list know it"
+        );
         match prev {
             NIL => self.head = next,
             prev => self.nodes[prev as usize].next = next,
@@ -94,10 +108,13 @@ impl ViewRegistry {
             next => self.nodes[next as usize].prev = prev,
         }
         self.free.push(slot.0);
+        debug_assert_eq!(self.head == NIL, self.len() == 0, "the list holds what the slab does");
         prev == NIL
     }
     pub fn oldest(&self) -> Option<OldestView> {
+        debug_assert_eq!(self.head == NIL, self.tail == NIL, "an empty list has neither end");
         let node = self.nodes.get(self.head as usize)?;
+        debug_assert_eq!(node.prev, NIL, "no view is older than the first of the list");
         Some(OldestView {
             low: node.low,
             commit_no: node.commit_no,

@@ -25,6 +25,7 @@ pub struct ReadView {
 impl ReadView {
     #[inline]
     pub fn sees(&self, trx: TrxId) -> bool {
+        debug_assert!(self.low <= self.high, "what a view does not know is above what it sees");
         if trx == self.own {
             return true;
         }
