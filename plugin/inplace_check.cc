@@ -97,6 +97,19 @@ bool changes_option_of_rows(const Alter_inplace_info *info)
   return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
+/* A copy gives NULL a value in such columns, in strict mode too: the time, or the next number. */
+bool fills_null(const ColumnChange &change, const TABLE *altered)
+{
+  for (uint i= 0; i < altered->s->fields; i++)
+  {
+    const Field *const from= change.old_field(i), *const to= altered->field[i];
+    const bool is_filled= to->type() == MYSQL_TYPE_TIMESTAMP || (to->flags & AUTO_INCREMENT_FLAG);
+    if (is_filled && from && from->maybe_null() && !to->maybe_null())
+      return true;
+  }
+  return false;
+}
+
 /* Why the server has to copy the table; null: it has not. */
 const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                        slc_table *engine_table)
@@ -112,6 +125,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
                                                                    : "the kind of change";
   if (info->handler_flags & ALTER_COLUMN_NOT_NULLABLE && !thd->is_strict_mode())
     return "NULL becomes another value where a column becomes NOT NULL and sql_mode is not strict";
+  if (info->handler_flags & ALTER_COLUMN_NOT_NULLABLE && fills_null(change, altered))
+    return "NULL becomes another value where a TIMESTAMP or AUTO_INCREMENT column becomes NOT NULL";
   if (changes_option_of_rows(info))
     return "the table's options";
   if (adds_check(thd, change, altered, info))

@@ -127,7 +127,11 @@ impl Tables {
             rename_foreign_keys(&mut layout, mode.foreign_names)?;
         }
         let followers = match mode.kind {
-            RenameKind::Rename => followers(&self.catalog, from, to, &mut layout),
+            RenameKind::Rename => {
+                // As in InnoDB, also while checks are off.
+                check_waiting_children(&self.catalog, to, &layout)?;
+                followers(&self.catalog, from, to, &mut layout)
+            }
             RenameKind::Aside => Vec::new(),
             RenameKind::IntoPlace => {
                 if !mode.unchecked {

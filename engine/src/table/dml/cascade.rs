@@ -23,6 +23,7 @@ use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
 use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, RowMaker, Trx};
+use std::sync::Arc;
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
 pub(in crate::table) const LEVELS_MAX: u32 = 15;
@@ -33,7 +34,7 @@ pub(in crate::table) struct Level<'a> {
     above: Option<&'a Level<'a>>,
     table: FileId,
     updates: bool,
-    /// The foreign key by which the row is updated.
+    /// The foreign key that updates the row. It is not checked for this row.
     by: Option<&'a ForeignKey>,
 }
 
@@ -60,6 +61,26 @@ impl Level<'_> {
     }
     fn updates(&self, table: FileId) -> bool {
         self.updates && self.table == table || self.above.is_some_and(|above| above.updates(table))
+    }
+}
+
+/// The change of one row, and its place in a chain of cascades.
+#[derive(Clone, Copy)]
+struct ChainedRow<'a> {
+    table: &'a Table,
+    changed: &'a ChangedRow<'a>,
+    /// How a row in the way is locked before `Duplicate`.
+    mode: LockMode,
+    level: &'a Level<'a>,
+}
+
+impl ChainedRow<'_> {
+    /// What children of this key do.
+    fn action(&self, key: &ForeignKey) -> ForeignAction {
+        match self.changed.is_deleted() {
+            true => key.spec.on_delete,
+            false => key.spec.on_update,
+        }
     }
 }
 
@@ -91,56 +112,39 @@ impl RowWriter {
         changed: &ChangedRow<'_>,
         mode: LockMode,
     ) -> Result<()> {
-        let level = Level::first(table, changed);
-        self.change_rows(trx, &mut |trx| {
-            self.change_steps(trx, table, changed, mode, &level, None)
+        let level = &Level::first(table, changed);
+        let row = ChainedRow {
+            table,
+            changed,
+            mode,
+            level,
+        };
+        self.change_rows(trx, &mut |trx| self.change_steps(trx, &row))
+    }
+
+    /// The steps of the change of one row, and of all below it. False: the operation runs again.
+    fn change_steps(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
+        let layout = row.table.layout();
+        row.changed.by_age(layout, |changed| {
+            self.steps_by_age(trx, &ChainedRow { changed, ..*row })
         })
     }
 
-    /// The steps of the operation. False: it runs again. `mode`: how a row in the way is locked
-    /// before `Duplicate`. `exempt`: as in `begin_references`.
-    fn change_steps(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        changed: &ChangedRow<'_>,
-        mode: LockMode,
-        level: &Level<'_>,
-        exempt: Option<u32>,
-    ) -> Result<bool> {
-        changed.by_age(table.layout(), |changed| {
-            self.change_steps_by_age(trx, table, changed, mode, level, exempt)
-        })
-    }
-
-    fn change_steps_by_age(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        changed: &ChangedRow<'_>,
-        mode: LockMode,
-        level: &Level<'_>,
-        exempt: Option<u32>,
-    ) -> Result<bool> {
-        let Some(mut references) = self.begin_references(trx, table, changed, exempt)? else {
+    fn steps_by_age(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
+        let carried_out = row.level.by.map(|key| key.ordinal);
+        let Some(mut references) = self.begin_references(trx, row.table, row.changed, carried_out)? else {
             return Ok(false);
         };
-        let done = match self.own_steps(trx, table, changed, mode, &mut references) {
-            Err(error) => return Err(self.first_error(trx, table, changed, level, error)),
+        let done = match self.own_steps(trx, row, &mut references) {
+            Err(error) => return Err(self.first_error(trx, row, error)),
             Ok(done) => done,
         };
-        Ok(done && self.follow_children(trx, table, changed, level)? && references.are_bound_still(table))
+        Ok(done && self.follow_children(trx, row)? && references.are_bound_still(row.table))
     }
 
-    fn own_steps(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        changed: &ChangedRow<'_>,
-        mode: LockMode,
-        references: &mut References,
-    ) -> Result<bool> {
-        match *changed {
+    fn own_steps(&self, trx: &mut Trx, row: &ChainedRow<'_>, references: &mut References) -> Result<bool> {
+        let (table, mode) = (row.table, row.mode);
+        match *row.changed {
             ChangedRow::Inserted(new) => self.insert_steps(trx, table, new, mode, references),
             ChangedRow::Updated(update) => self.update_steps(trx, table, update, mode, references),
             ChangedRow::Deleted { pk, entries } => self.delete_steps(trx, table, pk, entries).map(|()| true),
@@ -153,16 +157,9 @@ impl RowWriter {
 
     /// The error of an update that is refused for several reasons. As in InnoDB, indexes come in
     /// their order, and of an index its children come before its parents and before duplicates.
-    fn first_error(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        changed: &ChangedRow<'_>,
-        level: &Level<'_>,
-        error: Error,
-    ) -> Error {
-        let is_checked = trx.foreign_key_checks && changed.is_updated();
-        let Some(keys) = table.foreign_keys().filter(|_| is_checked) else {
+    fn first_error(&self, trx: &mut Trx, row: &ChainedRow<'_>, error: Error) -> Error {
+        let is_checked = trx.foreign_key_checks && row.changed.is_updated();
+        let Some(keys) = row.table.foreign_keys().filter(|_| is_checked) else {
             return error;
         };
         let of_child = |name: &str| {
@@ -171,36 +168,27 @@ impl RowWriter {
         };
         let at = match &error {
             Error::NoReferencedRow(fault) => of_child(&fault.constraint),
-            Error::Duplicate { index, .. } => table.layout().index(*index).map(|index| index.id),
+            Error::Duplicate { index, .. } => row.table.layout().index(*index).map(|index| index.id),
             _ => None,
         };
         let is_earlier = |end: &ForeignEnd| at.is_some_and(|at| end.index <= at);
-        for key in keys
-            .referenced
-            .iter()
-            .filter(|key| key.parent.as_ref().is_some_and(is_earlier))
-        {
-            if let Err(earlier) = self.follow_key(trx, (table, changed), key, level) {
+        let before = |key: &&Arc<ForeignKey>| key.parent.as_ref().is_some_and(is_earlier);
+        for key in keys.referenced.iter().filter(before) {
+            if let Err(earlier) = self.follow_key(trx, row, key) {
                 return earlier;
             }
         }
         error
     }
 
-    /// After `changed`: refuses it, or has the row's children follow. False: the operation runs
-    /// again.
+    /// After the row's own steps: refuses its change, or has its children follow. False: the
+    /// operation runs again.
     #[inline]
-    pub(in crate::table) fn follow_children(
-        &self,
-        trx: &mut Trx,
-        table: &Table,
-        changed: &ChangedRow<'_>,
-        level: &Level<'_>,
-    ) -> Result<bool> {
-        if !trx.foreign_key_checks || matches!(changed, ChangedRow::Inserted(_)) {
+    fn follow_children(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
+        if !trx.foreign_key_checks || matches!(row.changed, ChangedRow::Inserted(_)) {
             return Ok(true);
         }
-        let Some(keys) = table.foreign_keys() else {
+        let Some(keys) = row.table.foreign_keys() else {
             return Ok(true);
         };
         sync_point(SyncPoint::ChildrenToBeFound);
@@ -209,7 +197,7 @@ impl RowWriter {
             "K3: the children are looked for after the change, with no latch held"
         );
         for key in &keys.referenced {
-            if !self.follow_key(trx, (table, changed), key, level)? {
+            if !self.follow_key(trx, row, key)? {
                 return Ok(false);
             }
         }
@@ -217,27 +205,18 @@ impl RowWriter {
     }
 
     /// False: the operation runs again.
-    fn follow_key(
-        &self,
-        trx: &mut Trx,
-        (table, changed): (&Table, &ChangedRow<'_>),
-        key: &ForeignKey,
-        level: &Level<'_>,
-    ) -> Result<bool> {
-        let layout = table.layout();
+    fn follow_key(&self, trx: &mut Trx, row: &ChainedRow<'_>, key: &ForeignKey) -> Result<bool> {
+        let (table, changed, layout) = (row.table, row.changed, row.table.layout());
         let Some(end) = key.parent.as_ref().filter(|end| end.table == layout.id) else {
             return Ok(false);
         };
-        if level.is_by(key) {
+        if row.level.is_by(key) {
             return Ok(true);
         }
         let Some((old, change)) = changed.referenced(layout, end)? else {
             return Ok(true);
         };
-        let action = match changed.is_deleted() {
-            true => key.spec.on_delete,
-            false => key.spec.on_update,
-        };
+        let action = row.action(key);
         // An update cascade that changes nothing does no harm.
         let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
         let prefix = match key.child_key(old) {
@@ -258,7 +237,7 @@ impl RowWriter {
         }
         match action.changes_children() {
             false => self.refuse(trx, key, &mut children),
-            true => self.cascade(trx, (table, changed), key, action, &mut children, level),
+            true => self.cascade(trx, row, key, &mut children),
         }
     }
 
@@ -270,15 +249,8 @@ impl RowWriter {
         }
     }
 
-    fn cascade(
-        &self,
-        trx: &mut Trx,
-        (table, changed): (&Table, &ChangedRow<'_>),
-        key: &ForeignKey,
-        action: ForeignAction,
-        children: &mut Children,
-        level: &Level<'_>,
-    ) -> Result<bool> {
+    fn cascade(&self, trx: &mut Trx, row: &ChainedRow<'_>, key: &ForeignKey, children: &mut Children) -> Result<bool> {
+        let (table, changed, action) = (row.table, row.changed, row.action(key));
         let parent = table.name();
         let deletes = changed.is_deleted() && action == ForeignAction::Cascade;
         let value = match changed.new_row().filter(|_| action == ForeignAction::Cascade) {
@@ -299,13 +271,13 @@ impl RowWriter {
             value,
             new_key,
             level: Level {
-                above: Some(level),
+                above: Some(row.level),
                 table: key.child.table,
                 updates: !deletes,
                 by: (!deletes).then_some(key),
             },
         };
-        self.cascade_all(trx, &cascade, level, children)
+        self.cascade_all(trx, &cascade, row.level, children)
     }
 
     /// Passes over the children until one pass has nothing to do: children whose key stays are
@@ -362,7 +334,13 @@ impl RowWriter {
             pk: &child.pk,
             entries: &entries,
         };
-        if !self.change_steps(trx, table, &changed, LockMode::Exclusive, &cascade.level, None)? {
+        let row = ChainedRow {
+            table,
+            changed: &changed,
+            mode: LockMode::Exclusive,
+            level: &cascade.level,
+        };
+        if !self.change_steps(trx, &row)? {
             return Ok(Step::Again);
         }
         let locks = self.trx_sys.locks();
@@ -407,8 +385,13 @@ impl RowWriter {
                 new: &new,
             },
         };
-        let exempt = Some(key.ordinal);
-        match self.change_steps(trx, table, &changed, LockMode::Shared, &cascade.level, exempt) {
+        let row = ChainedRow {
+            table,
+            changed: &changed,
+            mode: LockMode::Shared,
+            level: &cascade.level,
+        };
+        match self.change_steps(trx, &row) {
             Ok(true) => {}
             Ok(false) => return Ok(Step::Again),
             Err(Error::Duplicate { index, .. }) => {

@@ -3,7 +3,7 @@
 //!
 //! Which entries are met: `foreign_entries`. An entry of another active transaction may come back
 //! or go. So the row of each entry is locked, which waits for that transaction, and the entry is
-//! read again.
+//! read again. Whoever asks only whether there is a child needs no lock for a certain entry.
 //!
 //! Called by row changes, with no latch held.
 use crate::base::{Error, Result};
@@ -16,7 +16,7 @@ use crate::table::row::foreign_entries::{Candidate, ForeignEntries, Learned};
 use crate::table::row::overflow_row::LongRows;
 use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::table::row::snapshot::check_conflict;
-use crate::txn::{LockMode, Trx, TrxSys};
+use crate::txn::{Isolation, LockMode, Trx, TrxSys};
 use std::sync::Arc;
 
 /// Child rows that are found at a time.
@@ -101,7 +101,9 @@ impl ChildSearch {
         })
     }
 
-    /// Whether there is a child. It is locked SHARED then.
+    /// Whether there is a child. As in InnoDB, a transaction that only locks it, or changes other
+    /// columns of it, is not waited for. At SERIALIZABLE the child is locked, so that the answer
+    /// stays true.
     pub fn any(&self, trx: &mut Trx, children: &mut Children) -> Result<Next<()>> {
         loop {
             let from = std::mem::take(&mut children.from);
@@ -113,6 +115,9 @@ impl ChildSearch {
             let Some(candidate) = found.pop() else {
                 return Ok(Next::None);
             };
+            if candidate.is_certain && trx.isolation != Isolation::Serializable {
+                return Ok(Next::Child(()));
+            }
             match self.lock_child(trx, children, candidate, LockMode::Shared)? {
                 LockedChild::Value(_) => return Ok(Next::Child(())),
                 LockedChild::NoChild => {}

@@ -28,6 +28,8 @@ pub(in crate::table) struct Candidate {
     pub pk: Vec<u8>,
     pub stamp: TrxId,
     pub marked: bool,
+    /// Unmarked, and its maker had ended before the look began: no rollback takes it away.
+    pub is_certain: bool,
 }
 
 /// What earlier looks have shown. It is kept for all looks of one search.
@@ -119,6 +121,7 @@ impl ForeignEntries<'_> {
                     pk: seen.pk.to_vec(),
                     stamp: seen.stamp,
                     marked: seen.marked,
+                    is_certain: !seen.marked && !own && seen.stamp < oldest_active,
                 });
                 Ok(found.len() < most)
             })?;

@@ -96,6 +96,34 @@ fn a_deleter_waits_for_who_deletes_the_last_child() {
     });
 }
 
+/// A child that stays refuses the deletion at once, whoever locks its row or changes other columns.
+#[test]
+fn who_changes_other_columns_of_a_child_is_not_waited_for() {
+    for secondary in [false, true] {
+        let parent = Shape::new("p", "id a", "id").unique("a");
+        let to = if secondary { "p a" } else { "p id" };
+        let child = Shape::new("c", "id ref? x", "id").index("ref");
+        let child = child.foreign("f", "ref", to, Restrict, Cascade);
+        let t = Family::create(SimDisk::new(1), &[parent, child]);
+        t.fill("p", &["1 1"]);
+        t.fill("c", &["10 1 5"]);
+        let mut other = t.begin();
+        t.update(&mut other, "c", "10 1 5", "10 1 6").expect("update");
+        assert_eq!(why(t.does(|trx| t.delete(trx, "p", "1 1"))), "children: f of c");
+        // The child was not locked.
+        let mut deleter = t.begin();
+        assert_eq!(why(t.delete(&mut deleter, "p", "1 1")), "children: f of c");
+        t.update(&mut other, "c", "10 1 6", "10 1 7").expect("update");
+        // Its key changes: it may stay a child.
+        t.update(&mut other, "c", "10 1 7", "10 - 7").expect("update");
+        assert_eq!(t.delete(&mut deleter, "p", "1 1"), BUSY);
+        t.commit(other);
+        assert_eq!(why(t.delete(&mut deleter, "p", "1 1")), "done");
+        t.commit(deleter);
+        t.check();
+    }
+}
+
 /// At the next entry that a search meets. Its leaf is latched there: what is pending needs it not.
 fn roll_back_at_an_entry(t: &Family, other: Trx) {
     let shared = t.clone();
