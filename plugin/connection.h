@@ -48,6 +48,8 @@ public:
   int prepare(bool all);
   /* Galera: prepares an applied write set before its turn to commit. */
   int prepare_applied(const XID &xid);
+  /* Galera: the write set will be durable after its turn to commit, if that is allowed (G9). */
+  int begin_after_turn(bool *begun);
   void commit_ordered(bool all);
   int commit(bool all);
   int rollback(bool all);
@@ -122,6 +124,7 @@ private:
   bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
   bool m_applied= false;                // prepare_applied() was called
+  bool m_after_turn= false;             // begin_after_turn() has begun it
   bool m_outlives= false;               // XA PREPARE: anybody may end it
   bool m_shows_progress= false;
   uint m_duplicate_key= MAX_KEY;
