@@ -124,7 +124,6 @@ private:
   bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
   bool m_applied= false;                // prepare_applied() was called
-  bool m_after_turn= false;             // begin_after_turn() has begun it
   bool m_outlives= false;               // XA PREPARE: anybody may end it
   bool m_shows_progress= false;
   uint m_duplicate_key= MAX_KEY;
@@ -135,6 +134,7 @@ private:
   ForeignRows m_foreign_rows;
   mysql_mutex_t m_mutex;
   mysql_cond_t m_cond;
+  bool m_after_turn= false;             // begin_after_turn() has begun it
 };
 
 } // namespace sluice
