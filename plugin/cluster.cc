@@ -98,9 +98,9 @@ my_bool note_other(THD *, plugin_ref plugin, void *)
   return false;
 }
 
-/* Before a position gets into Sluice's log: what other replicated engines have committed is durable,
-   since the position stands for that, too (G7). Costs nothing in an engine that has written nothing
-   since the last call. */
+/* Before a position gets into Sluice's log: what other replicated engines have committed is
+   durable, since the position stands for that, too (G7). Costs nothing in an engine that has
+   written nothing since the last call. */
 void make_others_durable()
 {
   for (handlerton *other : others)

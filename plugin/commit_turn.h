@@ -10,7 +10,7 @@
    Why: a write set of another engine may be durable while an earlier one of Sluice is not. Then the
    newest position is ahead of the data. At a start the state AFTER shows that this can be so, and
    the position counts as unknown. The numbers of Sluice's own write sets show whether others write:
-   a gap is one of another engine. Reasons: docs/decisions/2026-11-28-galera.md.
+   a gap is one of another engine. Reasons: docs/decisions/2026-11-29-galera-durability.md.
 
    Called by: cluster, connection, hton. */
 #ifndef SLUICE_COMMIT_TURN_H

@@ -215,7 +215,7 @@ impl Judge<'_> {
         }
     }
 
-    /// A version after this place that was known before, on the transaction's node, to be committed,
+    /// A version after this place that was known before to be committed, on the transaction's node,
     /// and the moment.
     fn known_before(&self, trx: TrxNo, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
         let node = self.history.transactions[trx as usize].node;
