@@ -28,12 +28,14 @@
 #   make kill         ROUNDS of kill -9 under 8 writing clients, as many while definitions change, and as many with tables of InnoDB in
 #                     the same transactions, with an account of every row and table; soak: MINUTES of each
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
-#                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them)
+#                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them); NODES=3: over the nodes of a Galera cluster
 #   make online-alter ADD INDEX and rebuilds with LOCK=NONE beside writers: their rate, and 50 times KILL or kill -9 in the middle; on a
 #                     plain table, with partitions, foreign keys, virtual columns (ALTER='--table plain --rows 1000000' as you like)
 #   make instant-alter   500 random instant ALTERs next to InnoDB, compared; then timed on 10 million rows (ALTER=... as above)
 #   make galera       a cluster of three nodes: conflicts, DDL, kill -9, state transfers for MINUTES, then compared
 #   make galera-transfers  full state transfers: the donor's longest pause; either node killed in the middle (TRANSFERS='--sst sluice')
+#   make galera-rejoin   how long a killed node is away, next to InnoDB (BENCH='--rounds 2 --transfer incremental')
+#   make sharding     shards behind the server's engine Spider: rates, and what kill -9 leaves (SHARDING='--part crash')
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
 #   make buffering-cost   what the change buffer costs with all pages in memory
@@ -325,10 +327,11 @@ COMMITS ?= 20000
 ROWS ?= 16
 CONNECTIONS ?= 32
 KILLS ?= 2
+NODES ?= 1
 .PHONY: isolation
 isolation: plugin
 	@scripts/isolation.py --engine $(ENGINE) --level $(LEVEL) --commits $(COMMITS) --rows $(ROWS) --connections $(CONNECTIONS) \
-	  --kills $(KILLS) --seed $(or $(SEED),1)
+	  --kills $(KILLS) --seed $(or $(SEED),1) --nodes $(NODES)
 
 ALTER ?=
 .PHONY: online-alter instant-alter
@@ -347,9 +350,16 @@ galera: SST := both
 galera: plugin sluice-backup
 	@scripts/galera.py --engine $(ENGINE) --minutes $(MINUTES) --sst $(SST) $(if $(SEED),--seed $(SEED))
 
-.PHONY: galera-transfers
+.PHONY: galera-transfers galera-rejoin
 galera-transfers: plugin sluice-backup
 	@scripts/galera_transfers.py $(TRANSFERS)
+
+galera-rejoin: plugin sluice-backup
+	@scripts/galera_rejoin.py $(BENCH)
+
+.PHONY: sharding
+sharding: plugin
+	@scripts/sharding.py $(SHARDING)
 
 replication: MINUTES := 10
 replication: plugin

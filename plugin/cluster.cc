@@ -4,6 +4,7 @@
    the server takes to wake it: the mutex of its wait (Connection::m_mutex). The engine calls with
    no latch and no mutex held (I5), and keeps the holder's connection from ending. */
 #include "cluster.h"
+#include "commit_turn.h"
 #include "connection.h"
 #include "engine.h"
 #include "errors.h"
@@ -86,9 +87,27 @@ void abort_local_holder(THD *thd, Connection *holder)
 
 namespace {
 
-/* What is stored: one byte of State, then the data of the server's XID. */
-enum State : uint8_t { STATE_RUNNING= 0, STATE_CLEAN= 1, STATE_UNKNOWN= 2 };
+/* The other engines that the cluster replicates; from begin_in_cluster() on. */
+std::vector<handlerton *> others;
 
+my_bool note_other(THD *, plugin_ref plugin, void *)
+{
+  handlerton *const other= plugin_hton(plugin);
+  if (other != hton && (other->flags & HTON_WSREP_REPLICATION) && other->flush_logs)
+    others.push_back(other);
+  return false;
+}
+
+/* Before a position gets into Sluice's log: what other replicated engines have committed is
+   durable, since the position stands for that, too (G7). Costs nothing in an engine that has
+   written nothing since the last call. */
+void make_others_durable()
+{
+  for (handlerton *other : others)
+    other->flush_logs(other);
+}
+
+/* What is stored: one byte of State, then the data of the server's XID. */
 struct Stored
 {
   State state= STATE_RUNNING;
@@ -133,13 +152,22 @@ void keep_newer(XID *to, const XID &other)
     *to= other;
 }
 
-void store(const XID &xid, State state)
+bool store(const XID &xid, State state, bool durable= true)
 {
   const ClusterPosition position= position_of(xid, state);
   if (!position.length || settings.read_only)
-    return;
-  if (const slc_err error= slc_engine_set_position(engine, position.bytes, position.length))
+    return false;
+  const slc_err error= slc_engine_set_position(engine, position.bytes, position.length, durable);
+  if (error)
     server_error(error, nullptr, "(position of the cluster)");
+  return !error;
+}
+
+/* For begin_turns(). Not while the files are copied, or are of no use. */
+bool store_state(State state)
+{
+  const Stored now= stored_position();
+  return now.state != STATE_CLEAN && now.state != STATE_UNKNOWN && store(now.xid, state);
 }
 
 my_bool position_of_engine(THD *, plugin_ref plugin, void *xid)
@@ -163,13 +191,19 @@ XID position_elsewhere()
   return xid;
 }
 
+/* Durable, but for a refused write set while G9 holds: if it is lost, it comes again. */
 int set_checkpoint(handlerton *, const XID *xid)
 {
+  CommitTurn turn;
   const Stored now= stored_position();
   const bool goes_back= wsrep_is_wsrep_xid(&now.xid) && wsrep_is_wsrep_xid(xid) && same_cluster(now.xid, *xid) && now.state != STATE_UNKNOWN &&
                         wsrep_xid_seqno(xid) >= 0 && wsrep_xid_seqno(xid) < wsrep_xid_seqno(&now.xid);
-  if (!goes_back)
-    store(*xid, STATE_RUNNING);
+  if (goes_back)
+    return 0;
+  const long long number= wsrep_is_wsrep_xid(xid) ? wsrep_xid_seqno(xid) : -1;
+  const bool is_refused_write_set= turn.is_next(number) && current_thd && !wsrep_thd_is_toi(current_thd);
+  store(*xid, turn.state(), !turn.is_after() || !is_refused_write_set);
+  turn.note_position(number);
   return 0;
 }
 
@@ -189,36 +223,23 @@ int get_checkpoint(handlerton *, XID *xid)
 ClusterPosition position_of(const XID &xid) { return position_of(xid, STATE_RUNNING); }
 
 /* A statement in total order stores its position itself, at its end. */
-ClusterPosition position_of(THD *thd)
+bool commit_in_cluster(THD *thd, slc_trx *trx)
 {
   if (!WSREP(thd) || wsrep_thd_is_toi(thd))
-    return ClusterPosition();
+    return false;
   XID xid;
   thd_get_xid(thd, reinterpret_cast<MYSQL_XID *>(&xid));
-  return position_of(xid, STATE_RUNNING);
+  if (!wsrep_is_wsrep_xid(&xid))
+    return false;
+  const CommitTurn turn(wsrep_xid_seqno(&xid));
+  if (turn.others_may_have_written())
+    make_others_durable();
+  const ClusterPosition position= position_of(xid, turn.state());
+  slc_trx_set_position(trx, position.bytes, position.length);
+  slc_trx_commit_ordered(trx);
+  return true;
 }
 
-namespace {
-
-/* The other engines that the cluster replicates; from begin_in_cluster() on. */
-std::vector<handlerton *> others;
-
-my_bool note_other(THD *, plugin_ref plugin, void *)
-{
-  handlerton *const other= plugin_hton(plugin);
-  if (other != hton && (other->flags & HTON_WSREP_REPLICATION) && other->flush_logs)
-    others.push_back(other);
-  return false;
-}
-
-} // namespace
-
-/* Costs nothing in an engine that has written nothing since the last call. */
-void make_others_durable()
-{
-  for (handlerton *other : others)
-    other->flush_logs(other);
-}
 
 /* ---- after a crash (G7) ---- */
 
@@ -290,7 +311,8 @@ void settle_prepared()
     if (!commit_prepared(prepared))
     {
       sql_print_error(SLUICE_ENGINE_NAME ": Galera: write set %lld is prepared and cannot be committed: this node needs a full state transfer", its);
-      return store(at, STATE_UNKNOWN);
+      store(at, STATE_UNKNOWN);
+      return;
     }
     number= std::max(number, its);
     committed++;
@@ -322,7 +344,7 @@ bool lost_an_end(const Stored &ours, const XID &theirs)
   if (ours.state == STATE_CLEAN || !wsrep_is_wsrep_xid(&theirs) || !wsrep_is_wsrep_xid(&ours.xid) || !same_cluster(ours.xid, theirs))
     return false;
   const long long here= wsrep_xid_seqno(&ours.xid), there= wsrep_xid_seqno(&theirs);
-  return (here < there && settings.flush_log_at_trx_commit != 1) ||
+  return (here < there && (ours.state == STATE_AFTER || settings.flush_log_at_trx_commit != 1)) ||
          (there < here && global_variable("innodb_flush_log_at_trx_commit", 1) != 1);
 }
 
@@ -334,22 +356,29 @@ void begin_in_cluster()
   plugin_foreach(nullptr, note_other, MYSQL_STORAGE_ENGINE_PLUGIN, nullptr);
   if (tc_log || !global_system_variables.wsrep_on || settings.read_only)
     return;
-  settle_prepared();
+  const bool has_lost= lost_an_end(stored_position(), position_elsewhere());
+  /* What is prepared may follow what is lost. */
+  if (!has_lost)
+    settle_prepared();
   const Stored ours= stored_position();
   XID at= position_elsewhere();
-  const bool is_unknown= ours.state == STATE_UNKNOWN || lost_an_end(ours, at);
+  const bool is_unknown= ours.state == STATE_UNKNOWN || has_lost;
   keep_newer(&at, ours.xid);
   if (is_unknown)
     sql_print_warning(SLUICE_ENGINE_NAME ": Galera: after a crash in the middle of a state transfer, or with flush_log_at_trx_commit other than 1, of "
-                      "Sluice or InnoDB, this node may lack write sets up to %lld: its position counts as unknown, and it needs a full state transfer",
+                      "Sluice or InnoDB, or when a table of InnoDB was changed first after Sluice's alone, this node may lack write sets up to %lld: "
+                      "its position counts as unknown, and it needs a full state transfer",
                       wsrep_is_wsrep_xid(&at) ? wsrep_xid_seqno(&at) : -1LL);
   /* --wsrep-recover only asks for the position. */
-  if (is_unknown || (ours.state == STATE_CLEAN && !get_wsrep_recovery()))
+  if (is_unknown || (ours.state != STATE_RUNNING && !get_wsrep_recovery()))
     store(at, is_unknown ? STATE_UNKNOWN : STATE_RUNNING);
+  if (!opt_bin_log && !get_wsrep_recovery())
+    begin_turns(store_state);
 }
 
 void end_in_cluster()
 {
+  end_turns();
   if (!global_system_variables.wsrep_on || settings.read_only || stored_position().state == STATE_UNKNOWN)
     return;
   XID at= position_elsewhere();
@@ -375,25 +404,26 @@ namespace {
 /* Stores the position before or after the donor's files are copied by rsync. No write set commits
    meanwhile, and the logs of all engines are durable up to the position. So the joiner must not take
    different positions of its engines for a lost end of a log. */
-void store_for_copy(State state)
+void store_for_copy(bool begins)
 {
+  CommitTurn turn;
   const Stored ours= stored_position();
   if (ours.state == STATE_UNKNOWN)
     return;
   XID at= position_elsewhere();
   keep_newer(&at, ours.xid);
   make_others_durable();
-  store(at, state);
+  store(at, begins ? STATE_CLEAN : turn.state());
 }
 
 void disable_internal_writes(bool disable)
 {
   if (disable)
-    store_for_copy(STATE_CLEAN);
+    store_for_copy(true);
   if (const slc_err error= slc_engine_hold_writes(engine, disable))
     server_error(error, nullptr, "(writes held off for a state transfer)");
   if (!disable)
-    store_for_copy(STATE_RUNNING);
+    store_for_copy(false);
   sql_print_information(SLUICE_ENGINE_NAME ": Galera: writes to %s %s", settings.directory,
                         disable ? "are held off: its files are being copied to another node" : "go on");
 }
@@ -417,16 +447,37 @@ bool is_writer(const THD_TRANS &transaction)
 }
 
 /* The write set that is applied is a transaction of one engine, so the server prepares nothing. But
-   its turn to commit must find it durable (G7). With a binary log there are two phases. */
+   its turn to commit must find it durable (G7), unless G9 holds. With a binary log there are two
+   phases. */
 bool prepare_applied(THD *thd)
 {
   Connection *const connection= Connection::existing(thd);
   if (opt_bin_log || !connection)
     return true;
+  bool is_after_turn;
+  if (const int error= connection->begin_after_turn(&is_after_turn); error || is_after_turn)
+    return !error;
   wsrep_server_gtid_t no_gtid= {0, 0, 0};
   XID xid;
   wsrep_xid_init(&xid, thd->wsrep_trx().ws_meta().gtid(), no_gtid);
   return !connection->prepare_applied(xid);
+}
+
+/* G9: a commit of one phase. The second phase is there for engines that must agree, and only one
+   has changes here. Between the two the server would sync its tc.log, in the turn to commit. False:
+   an error was reported. */
+bool commit_after_turn(THD *thd, THD_TRANS *all)
+{
+  Connection *const connection= Connection::existing(thd);
+  /* Parallel threads of a replica agree on their order before certification, in two phases only. */
+  if (opt_bin_log || !connection || thd->slave_thread)
+    return true;
+  bool is_after_turn;
+  if (connection->begin_after_turn(&is_after_turn))
+    return false;
+  if (is_after_turn)
+    all->no_2pc= true;
+  return true;
 }
 
 /* The server asks before a commit, whichever engine was written first. Nothing is prepared or
@@ -437,10 +488,12 @@ ulonglong before_commit(THD *thd, ulonglong *)
     return prepare_applied(thd) ? 0 : ULONGLONG_MAX;
   if (!is_local_to_cluster(thd))
     return 0;
-  const THD_TRANS &all= thd->transaction->all.ha_list ? thd->transaction->all : thd->transaction->stmt;
-  handlerton *const other= other_writer(all);
-  if (!other || !is_writer(all))
+  THD_TRANS &all= thd->transaction->all.ha_list ? thd->transaction->all : thd->transaction->stmt;
+  if (!is_writer(all))
     return 0;
+  handlerton *const other= other_writer(all);
+  if (!other)
+    return commit_after_turn(thd, &all) ? 0 : ULONGLONG_MAX;
   my_printf_error(ER_NOT_SUPPORTED_YET, "In a Galera cluster one transaction cannot change tables of both " SLUICE_ENGINE_NAME
                   " and %s: it was rolled back. Change them in two transactions", MYF(0), hton_name(other)->str);
   return ULONGLONG_MAX;

@@ -7,6 +7,7 @@
    G7 After a crash, a prepared transaction commits if its place is not beyond the position, or
       follows it without a gap. All others roll back, and come again from another node.
    G8 A transaction writes tables of one replicated engine.
+   When a write set becomes durable (G9, G10): commit_turn.h.
    Reasons: docs/decisions/2026-11-28-galera.md.
    Called by: connection, waiter, hton, xa, the handler files. */
 #ifndef SLUICE_CLUSTER_H
@@ -35,12 +36,10 @@ struct ClusterPosition
   uint8_t bytes[sizeof(XID)];
   size_t length= 0;
 };
-ClusterPosition position_of(THD *thd);
 ClusterPosition position_of(const XID &xid);
-
-/* Before the transaction's position gets into Sluice's log: what other replicated engines have
-   committed is durable, since the position stands for that, too (G7). */
-void make_others_durable();
+/* Makes the transaction visible with its position, if it has one. False: it has none, and nothing
+   was done. */
+bool commit_in_cluster(THD *thd, slc_trx *trx);
 
 /* HA_ERR_ code, told: another replicated engine has changes in this transaction, or will have
    (G8). */

@@ -2,6 +2,7 @@
 #include "connection.h"
 #include "asleep.h"
 #include "cluster.h"
+#include "commit_turn.h"
 #include "engine.h"
 #include "errors.h"
 #include "foreign.h"
@@ -168,6 +169,9 @@ void Connection::end_transaction()
   m_ordered= false;
   m_applied= false;
   m_outlives= false;
+  if (m_after_turn)
+    write_set_ended();
+  m_after_turn= false;
 }
 
 /* Whether the log must have what this transaction wrote before its commit, or its preparation,
@@ -215,6 +219,16 @@ int Connection::prepare_applied(const XID &xid)
   return error;
 }
 
+int Connection::begin_after_turn(bool *begun)
+{
+  *begun= m_after_turn;
+  if (m_after_turn || !m_started || !sluice::begin_after_turn())
+    return 0;
+  *begun= m_after_turn= true;
+  /* Changes that need no record (a loaded table) must have the position, too. */
+  return server_error(slc_trx_begin_writing(m_trx), m_thd, "(transaction)");
+}
+
 /* Of all engines that can be asked after a crash. XA COMMIT ... ONE PHASE prepares under the user's
    name. Recovery would leave the transaction to the user, although the binlog has it as committed,
    by the server's name. Where other engines take part, they have the user's name, and one decision
@@ -231,15 +245,10 @@ bool Connection::is_alone() const
    durable. */
 void Connection::make_visible()
 {
-  const ClusterPosition position= position_of(m_thd);
-  if (unlikely(position.length))
-  {
-    make_others_durable();
-    slc_trx_set_position(m_trx, position.bytes, position.length);
-  }
-  slc_trx_commit_ordered(m_trx);
-  if (unlikely(position.length))
+  if (unlikely(commit_in_cluster(m_thd, m_trx)))
     wsrep_commit_ordered(m_thd);
+  else
+    slc_trx_commit_ordered(m_trx);
 }
 
 void Connection::commit_ordered(bool all)
@@ -263,7 +272,9 @@ int Connection::commit(bool all)
     return 0;
   }
   give_back_autoinc_locks();
-  const bool durable= (!m_ordered && !m_applied) || m_outlives;
+  /* A client waits for its own write set (G9), also if another thread replays it in its place. */
+  const bool is_applier= m_after_turn && m_thd->system_thread != NON_SYSTEM_THREAD && wsrep_thd_is_applying(m_thd);
+  const bool durable= m_after_turn ? !is_applier : (!m_ordered && !m_applied) || m_outlives;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
   thd_wakeup_subsequent_commits(m_thd, 0);

@@ -48,6 +48,8 @@ public:
   int prepare(bool all);
   /* Galera: prepares an applied write set before its turn to commit. */
   int prepare_applied(const XID &xid);
+  /* Galera: the write set will be durable after its turn to commit, if that is allowed (G9). */
+  int begin_after_turn(bool *begun);
   void commit_ordered(bool all);
   int commit(bool all);
   int rollback(bool all);
@@ -132,6 +134,7 @@ private:
   ForeignRows m_foreign_rows;
   mysql_mutex_t m_mutex;
   mysql_cond_t m_cond;
+  bool m_after_turn= false;             // begin_after_turn() has begun it
 };
 
 } // namespace sluice

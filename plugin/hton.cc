@@ -2,6 +2,7 @@
    (each hands over to the Connection), and the plugin's declaration. Called by: the server. */
 #include "asleep.h"
 #include "cluster.h"
+#include "commit_turn.h"
 #include "connection.h"
 #include "ddl.h"
 #include "engine.h"
@@ -457,6 +458,7 @@ int deinit(void *)
 #ifdef SLUICE_STAND_IN
   stop_statistics_writer();
 #endif
+  end_turns();
   if (engine)
   {
     sql_print_information(SLUICE_ENGINE_NAME ": shutting down (fast_shutdown=%u), LSN %llu", settings.fast_shutdown,

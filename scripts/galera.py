@@ -9,7 +9,7 @@
 The first node makes the cluster, the others join by a full state transfer. Then: statements that must be replicated, and statements
 that must be refused, by name and without a change; writers on all nodes on a few hot rows and many cold ones, with foreign keys; definitions that change
 meanwhile; nodes that are killed, and come back by the write sets that they missed, or, with their files gone, by a full transfer. At the
-end all nodes have the same rows, CHECK TABLE finds nothing, and every acknowledged commit is there. Exit code 1 at a difference; the
+end all nodes have the same rows, CHECK TABLE and sluice-check find nothing, and every acknowledged commit is there. Exit code 1 at a difference; the
 nodes' folders then stay, for a look.
 """
 import argparse
@@ -170,10 +170,10 @@ class Cluster:
                 raise Broken("a node does not apply what others have committed")
             time.sleep(0.1)
 
-    def compare(self):
+    def compare(self, schema="d"):
         self.wait_equal()
-        tables = [row[0] for row in self.nodes[0].sql("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables WHERE table_schema = 'd' "
-                                                      "AND table_type = 'BASE TABLE'")]
+        tables = [row[0] for row in self.nodes[0].sql("SELECT CONCAT(table_schema, '.', table_name) FROM information_schema.tables "
+                                                      f"WHERE table_schema = '{schema}' AND table_type = 'BASE TABLE'")]
         sums = [node.sql("CHECKSUM TABLE " + ", ".join(tables)) for node in self.nodes]
         for node, found in zip(self.nodes, sums):
             if found != sums[0]:
@@ -404,8 +404,11 @@ def run(cluster, options):
     if quick:
         time.sleep(4)
         definitions(cluster, 2)
-        if kill_and_rejoin(cluster, cluster.nodes[2], apart=0.5) != "incremental":
-            raise Broken("a node that was killed for a moment asked for a full transfer")
+        # The second time the node has seen no write set of InnoDB since its start: its commits are durable after their turn (G9).
+        for _ in range(2):
+            if kill_and_rejoin(cluster, cluster.nodes[2], apart=0.5) != "incremental":
+                raise Broken("a node that was killed for a moment asked for a full transfer")
+            time.sleep(3)
     else:
         until, round_number = time.monotonic() + options.minutes * 60, 0
         while time.monotonic() < until:
@@ -420,11 +423,27 @@ def run(cluster, options):
     say(f"{commits} commits, {conflicts} conflicts; the nodes count {aborts(cluster)} aborts; transfers: {cluster.transfers}")
     tables = cluster.compare()
     say(f"{tables} tables are equal on all nodes, CHECK TABLE finds nothing")
+    for table, checksum in cluster.nodes[0].sql("CHECKSUM TABLE d.parent, d.child, d.noted, d.bare"):
+        print(f"  checksum of {table} on all nodes: {checksum}", flush=True)
+    cluster.stop()
+    if cluster.engine == "Sluice":
+        for node in cluster.nodes:
+            check_files(node)
+        say("sluice-check finds nothing in the files of any node")
+
+
+def check_files(node):
+    """Of a stopped node, by a program that shares no code with the engine."""
+    result = subprocess.run([PROGRAMS / "sluice-check", node.data], capture_output=True, text=True, check=False)
+    if result.returncode != 0:
+        raise Broken(f"{node.name}: sluice-check: {(result.stdout + result.stderr)[-600:]}")
 
 
 def check_programs(methods):
     if not PROVIDER.exists():
         sys.exit(f"error: there is no {PROVIDER}: run make first")
+    if not (PROGRAMS / "sluice-check").exists():
+        sys.exit(f"error: there is no {PROGRAMS}/sluice-check: run make sluice-check first")
     if "sluice" in methods and not (PROGRAMS / "sluice-backup").exists():
         sys.exit(f"error: there is no {PROGRAMS}/sluice-backup: run make sluice-backup first")
 
@@ -452,7 +471,6 @@ def main():
         for node in cluster.nodes:
             node.kill9()
         sys.exit(f"error: {error}\nthe nodes' folders stay: {folder}")
-    cluster.stop()
     shutil.rmtree(folder, ignore_errors=True)
 
 

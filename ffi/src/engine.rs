@@ -247,12 +247,21 @@ pub unsafe extern "C" fn slc_engine_position(engine: *mut slc_engine, to: *mut u
 }
 
 #[no_mangle]
-pub unsafe extern "C" fn slc_engine_set_position(engine: *mut slc_engine, position: *const u8, len: usize) -> slc_err {
+pub unsafe extern "C" fn slc_engine_set_position(
+    engine: *mut slc_engine,
+    position: *const u8,
+    len: usize,
+    durable: c_int,
+) -> slc_err {
     let read_only = unsafe { slc_engine::is_read_only(engine) };
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
         check_writable(read_only)?;
-        engine.set_position(unsafe { std::slice::from_raw_parts(position, len) })
+        let position = unsafe { std::slice::from_raw_parts(position, len) };
+        match durable {
+            0 => engine.set_position_lazily(position),
+            _ => engine.set_position(position),
+        }
     })
 }
 

@@ -42,8 +42,9 @@ void    slc_engine_count_conflict(slc_engine *); /* SLC_CONFLICT was reported to
 slc_err slc_engine_checkpoint(slc_engine *);        /* flush all dirty pages, move the checkpoint */
 /* Writes the position of the newest commit that has one. Returns its length; 0 = none. */
 size_t slc_engine_position(slc_engine *, uint8_t *to, size_t size);
-/* Stores a position without a transaction. It is durable on return, whatever the flush mode is. */
-slc_err slc_engine_set_position(slc_engine *, const uint8_t *pos, size_t len);
+/* Stores a position without a transaction. durable: it is durable on return, whatever the flush
+   mode is. Otherwise with the next flush of the log. */
+slc_err slc_engine_set_position(slc_engine *, const uint8_t *pos, size_t len, int durable);
 /* hold = 1: writes all pages, and then holds off all writes, so that the files can be copied.
    Threads that have to write wait until a call with 0. Calls do not nest. */
 slc_err slc_engine_hold_writes(slc_engine *, int hold);

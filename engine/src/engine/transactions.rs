@@ -111,6 +111,10 @@ impl Engine {
         }
         self.redo().flush(lsn, FlushMode::Sync)
     }
+    /// The same. It becomes durable with the next flush of the log.
+    pub fn set_position_lazily(&self, position: &[u8]) -> Result<()> {
+        self.store.trx_sys.set_position(position).map(|_| ())
+    }
     fn roll_back_in_doubt(&self, xid: &Xid, mut trx: Trx) -> Result<()> {
         if let Err(e) = self.store.rollbacks().rollback(&mut trx) {
             if trx.is_prepared() {

@@ -15,6 +15,9 @@ use std::time::Instant;
 pub struct Plan {
     #[command(flatten)]
     server: lab_server::Address,
+    /// Sockets of the further nodes of a Galera cluster; the connections are spread over all
+    #[arg(long)]
+    node_socket: Vec<String>,
     /// Made anew
     #[arg(long, default_value = "isolation")]
     database: String,
@@ -39,6 +42,14 @@ pub struct Plan {
 }
 
 impl Plan {
+    /// The servers: one, or the nodes of a cluster.
+    fn servers(&self) -> Vec<lab_server::Address> {
+        let further = self.node_socket.iter().map(|socket| self.server.at_socket(socket));
+        std::iter::once(self.server.clone()).chain(further).collect()
+    }
+    fn is_cluster(&self) -> bool {
+        !self.node_socket.is_empty()
+    }
     /// The level that the engine serves: Sluice serves READ UNCOMMITTED as READ COMMITTED.
     fn served(&self) -> Level {
         match (self.level, self.engine.as_str()) {

@@ -16,6 +16,13 @@ pub struct Address {
 }
 
 impl Address {
+    /// Another server, with the same user.
+    pub fn at_socket(&self, socket: &str) -> Address {
+        Address {
+            socket: Some(socket.into()),
+            ..self.clone()
+        }
+    }
     pub fn connect(&self, database: Option<&str>) -> mysql::Result<Conn> {
         let options = OptsBuilder::new()
             .user(Some(&self.user))

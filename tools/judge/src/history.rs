@@ -144,6 +144,9 @@ pub enum Form {
 #[derive(Clone, Debug)]
 pub struct Transaction {
     pub session: u32,
+    /// The node of a cluster that it ran on. A commit that one node shows may come later on another
+    /// one. 0 without a cluster.
+    pub node: u32,
     pub form: Form,
     pub end: End,
     pub ops: Vec<Op>,

@@ -2,6 +2,10 @@
 //! visible to that statement. So is a transaction that another reader was shown before.
 //!
 //! All times are of the one process that records the history, so they are in one order.
+//!
+//! In a cluster a commit reaches the nodes at different moments. So each node has times of its own:
+//! the answer to a COMMIT counts on the writer's node, and a read on the reader's.
+//!
 //! For each version: the latest moment at which it was committed. Its writer had the answer, a
 //! read was shown the version, or another transaction had overwritten it.
 //! For each read: the earliest moment at which what it shows was the newest. A consistent read has
@@ -47,9 +51,9 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
 }
 
 struct Times {
-    /// By place in the item's order, from 0: the latest moment at which this version or a later
-    /// one was committed.
-    known: HashMap<Item, Vec<Time>>,
+    /// Of each node, by place in the item's order, from 0: the latest moment at which this version
+    /// or a later one was committed.
+    known: Vec<HashMap<Item, Vec<Time>>>,
     /// The places of removals, and when their COMMITs were sent. Before that moment no other
     /// transaction sees the removal.
     removals: HashMap<Item, Vec<(usize, Time)>>,
@@ -57,25 +61,27 @@ struct Times {
 
 impl Times {
     fn new(history: &History, versions: &Versions) -> Times {
-        let told = |value: &u32| {
-            let writer = &history.transactions[versions.writer(*value) as usize];
-            writer.committed.unwrap_or(Time::MAX)
+        let told = |node: u32, value: u32| {
+            let writer = &history.transactions[versions.writer(value) as usize];
+            let answered = writer.committed.filter(|_| writer.node == node);
+            answered.unwrap_or(Time::MAX)
         };
-        let of_item = |order: &Vec<u32>| order.iter().map(told).collect::<Vec<Time>>();
+        let of_item = |node, order: &[u32]| order.iter().map(|value| told(node, *value)).collect::<Vec<Time>>();
+        let of_node = |node| {
+            let items = versions.order.iter();
+            items.map(|(item, order)| (*item, of_item(node, order))).collect()
+        };
+        let last = history.transactions.iter().map(|t| t.node).max().unwrap_or(0);
         let mut times = Times {
-            known: versions
-                .order
-                .iter()
-                .map(|(item, order)| (*item, of_item(order)))
-                .collect(),
+            known: (0..=last).map(of_node).collect(),
             removals: HashMap::new(),
         };
         for (trx, transaction) in versions.committed_ones(history) {
             for op in &transaction.ops {
-                times.learn(versions, (trx, transaction.commit_sent), op);
+                times.learn(versions, trx, transaction, op);
             }
         }
-        for known in times.known.values_mut() {
+        for known in times.known.iter_mut().flat_map(|node| node.values_mut()) {
             for i in (1..known.len()).rev() {
                 known[i - 1] = known[i - 1].min(known[i]);
             }
@@ -85,13 +91,13 @@ impl Times {
     }
 
     /// What a read was shown is committed, and so is the version that a write overwrote.
-    fn learn(&mut self, versions: &Versions, (trx, commit_sent): (TrxNo, Time), op: &Op) {
+    fn learn(&mut self, versions: &Versions, trx: TrxNo, transaction: &Transaction, op: &Op) {
         let place = match &op.what {
             What::Read(seen) => versions.place_seen(op.item, seen),
             What::Write { value, gone, .. } => {
                 let place = versions.place(*value);
                 if let (true, Some(place)) = (gone, place) {
-                    self.removals.entry(op.item).or_default().push((place, commit_sent));
+                    self.removals.entry(op.item).or_default().push((place, transaction.commit_sent));
                 }
                 place.map(|place| place - 1)
             }
@@ -100,7 +106,8 @@ impl Times {
             return;
         };
         if versions.writer(order[place - 1]) != trx {
-            let known = &mut self.known.get_mut(&op.item).expect("ordered")[place - 1];
+            let node = &mut self.known[transaction.node as usize];
+            let known = &mut node.get_mut(&op.item).expect("ordered")[place - 1];
             *known = op.done.min(*known);
         }
     }
@@ -198,7 +205,7 @@ impl Judge<'_> {
             What::Read(seen) => self.versions.place_seen(op.item, seen),
             What::Write { value, .. } => self.versions.place(*value),
         };
-        let late = place.and_then(|place| self.known_before(op.item, place, earliest));
+        let late = place.and_then(|place| self.known_before(trx, op.item, place, earliest));
         if let Some((other, at)) = late {
             let text = format!(
                 "T{trx}'s state of {:?} comes before T{other}'s write, which was known to be committed at {at}; its own is no older than {earliest}",
@@ -208,9 +215,11 @@ impl Judge<'_> {
         }
     }
 
-    /// A version after this place that was known to be committed before, and the moment.
-    fn known_before(&self, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
-        let known = self.times.known.get(&item)?;
+    /// A version after this place that was known before to be committed, on the transaction's node,
+    /// and the moment.
+    fn known_before(&self, trx: TrxNo, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
+        let node = self.history.transactions[trx as usize].node;
+        let known = self.times.known[node as usize].get(&item)?;
         let at = known.get(place).copied().filter(|at| *at < time)?;
         // In ascending order: the last version that was known then.
         let last = known.partition_point(|k| *k <= at) - 1;
@@ -260,7 +269,7 @@ impl Judge<'_> {
         // From the first version that may still have been the newest, to where even the version
         // before it had not been committed.
         let order = &self.versions.order[&op.item];
-        let too_old = all.partition_point(|(place, _)| self.known_before(op.item, *place, earliest).is_some());
+        let too_old = all.partition_point(|(place, _)| self.known_before(trx, op.item, *place, earliest).is_some());
         let is_begun = |place: usize| {
             let before = place.checked_sub(2).map(|i| self.versions.writer(order[i]));
             before.is_none_or(|writer| self.history.transactions[writer as usize].commit_sent <= op.done)
@@ -276,7 +285,7 @@ impl Judge<'_> {
             return None;
         };
         let last = possible.last().map_or(*first, |(last, _)| *last);
-        let of_snapshot = all.partition_point(|(place, _)| self.known_before(op.item, *place, since).is_some());
+        let of_snapshot = all.partition_point(|(place, _)| self.known_before(trx, op.item, *place, since).is_some());
         let first = all[of_snapshot].0.min(*first);
         Some((self.as_if_not_back(first, all, order), last))
     }

@@ -1,8 +1,7 @@
 //! Statements on `lists`, and how rows of either table are looked for.
-use super::session::{code, Session, DUPLICATE};
+use super::session::{code, is_gone, Session, DUPLICATE};
 use super::{Result, BAND};
 use isolation_judge::{Item, Level, Lock, Path, Seen, Value, Version, Way, What};
-use lab_server::is_lost;
 use std::collections::HashMap;
 use std::sync::atomic::Ordering;
 
@@ -175,7 +174,7 @@ impl Session<'_> {
         let item = Item::List(key);
         let answer = self.send(&sql);
         match &answer {
-            Err(error) if !self.is_alone() || !is_lost(error) => self.note_failed(&[(item, value)]),
+            Err(error) if !self.is_alone() || !is_gone(error) => self.note_failed(&[(item, value)]),
             _ => self.note(item, append(value), changing(Path::Primary)),
         }
         answer

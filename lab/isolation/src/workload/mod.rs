@@ -104,7 +104,7 @@ fn left_at_last(plan: &Plan) -> Result<Left> {
     let until = Instant::now() + Duration::from_secs(RECONNECT_S);
     loop {
         match left(plan) {
-            Err(error) if lab_server::is_lost(&error) && Instant::now() < until => {
+            Err(error) if session::is_gone(&error) && Instant::now() < until => {
                 std::thread::sleep(Duration::from_millis(100));
             }
             read => return read,
@@ -145,6 +145,7 @@ fn set_up(plan: &Plan) -> Result<()> {
 /// Reads both tables, by the primary key and by the indexes.
 fn left(plan: &Plan) -> Result<Left> {
     let mut c = plan.server.connect(Some(&plan.database))?;
+    session::wait_for_cluster(plan, &mut c)?;
     let mut left = Left::default();
     for (id, list) in c.query::<(u32, String), _>("SELECT id, list FROM lists")? {
         left.rows.push((Item::List(id), Seen::List(lists::values(&list))));

@@ -1,10 +1,9 @@
 //! Statements on `registers`. The writer of a register knows what it was before: it has read it, or
 //! the statement itself shows it.
 use super::lists::{by, Locked, Look};
-use super::session::{code, Session, DUPLICATE};
+use super::session::{code, is_gone, Session, DUPLICATE};
 use super::{Result, BAND, TAKEN};
 use isolation_judge::{Item, Lock, Path, Seen, Value, Version, Way, What};
-use lab_server::is_lost;
 use std::collections::HashMap;
 
 pub(super) fn seen(value: Value) -> Seen {
@@ -189,7 +188,7 @@ impl Session<'_> {
         let answer = self.send(&sql);
         match &answer {
             Ok(()) if self.affected() == 0 => {}
-            Err(error) if !is_lost(error) => self.note_failed(&[(item, value)]),
+            Err(error) if !is_gone(error) => self.note_failed(&[(item, value)]),
             _ => {
                 self.note(item, What::Read(seen(last)), way);
                 self.write_over(item, value, old, false, way);

@@ -4,11 +4,13 @@
 //! Most go from BEGIN to COMMIT; some are one statement in autocommit mode, some XA transactions. A
 //! prepared one outlives the server. A session that lost its connection finishes it by XA RECOVER,
 //! so its end is always known.
+//!
+//! In a cluster each session has its node. There are no XA transactions, and a conflict may be
+//! reported at COMMIT.
 use super::{Result, Shared, BAND, LIST_MAX, RECONNECT_S};
 use crate::Plan;
 use isolation_judge::history::TrxNo;
 use isolation_judge::{End, Form, Item, Level, Lock, Op, Path, Time, Transaction, Value, Version, Way, What};
-use lab_server::is_lost;
 use mysql::prelude::{FromRow, Queryable};
 use mysql::Conn;
 use std::sync::atomic::Ordering;
@@ -32,6 +34,8 @@ pub(super) struct Session<'a> {
     pub(super) shared: &'a Shared,
     pub(super) random: fastrand::Rng,
     pub(super) number: u32,
+    server: lab_server::Address,
+    node: u32,
     connection: Option<Conn>,
     record: Record,
     // Of the transaction that runs:
@@ -55,6 +59,24 @@ pub(super) fn code(error: &mysql::Error) -> u16 {
     }
 }
 
+/// Of a node that does not serve: it has left the cluster, or is about to.
+const NOT_SERVED: [u16; 3] = [1047, 1180, 1317];
+
+/// The connection is gone, or its node has left the cluster: what the statement did is not known.
+pub(super) fn is_gone(error: &mysql::Error) -> bool {
+    lab_server::is_lost(error) || NOT_SERVED.contains(&code(error))
+}
+
+/// Returns once the node has all that any node has committed by now.
+pub(super) fn wait_for_cluster(plan: &Plan, c: &mut Conn) -> Result<()> {
+    if !plan.is_cluster() {
+        return Ok(());
+    }
+    c.query_drop("SET SESSION wsrep_sync_wait = 1")?;
+    c.query_drop("SELECT COUNT(*) FROM registers")?;
+    c.query_drop("SET SESSION wsrep_sync_wait = 0")
+}
+
 fn is_again(error: &mysql::Error) -> bool {
     AGAIN.contains(&code(error))
 }
@@ -65,11 +87,15 @@ type Prepared = (u32, u32, u32, String);
 impl<'a> Session<'a> {
     pub(super) fn new(plan: &'a Plan, shared: &'a Shared, number: u32) -> Session<'a> {
         let random = fastrand::Rng::with_seed(plan.seed.wrapping_mul(1_000_003).wrapping_add(number as u64));
+        let servers = plan.servers();
+        let node = number % servers.len() as u32;
         Session {
             plan,
             shared,
             random,
             number,
+            server: servers[node as usize].clone(),
+            node,
             connection: None,
             record: Record::default(),
             form: Form::Begin,
@@ -89,7 +115,7 @@ impl<'a> Session<'a> {
             (self.undoing, self.begun) = (false, None);
             self.form = match self.random.u8(0..100) {
                 0..16 => Form::Statement,
-                16..22 => Form::Xa,
+                16..22 if !self.plan.is_cluster() => Form::Xa,
                 _ => Form::Begin,
             };
             let (end, committed) = match self.form {
@@ -103,6 +129,7 @@ impl<'a> Session<'a> {
             let ops = std::mem::take(&mut self.ops);
             self.record.transactions.push(Transaction {
                 session: self.number,
+                node: self.node,
                 form: self.form,
                 end,
                 ops,
@@ -122,7 +149,7 @@ impl<'a> Session<'a> {
         let until = Instant::now() + Duration::from_secs(RECONNECT_S);
         let mut risen = Vec::new();
         while self.connection.is_none() {
-            let connected = (self.plan.server.connect(Some(&self.plan.database))).and_then(|mut c| {
+            let connected = (self.server.connect(Some(&self.plan.database))).and_then(|mut c| {
                 self.prepare(&mut c)?;
                 self.bury(&mut c, open, &mut risen)?;
                 Ok(c)
@@ -158,6 +185,7 @@ impl<'a> Session<'a> {
             "SET SESSION TRANSACTION ISOLATION LEVEL {}",
             self.plan.level.sql()
         ))?;
+        wait_for_cluster(self.plan, c)?;
         c.query_drop("SET lock_wait_timeout = 20, innodb_lock_wait_timeout = 20")?;
         // Sluice's is global, and set by the caller that starts the server.
         let snapshot = (self.plan.level != Level::LooseRepeatableRead) as u8;
@@ -180,7 +208,7 @@ impl<'a> Session<'a> {
         self.commit_sent = self.sent;
         match answer {
             Ok(()) => Ok((End::Committed, Some(self.done))),
-            Err(error) if is_lost(&error) => {
+            Err(error) if is_gone(&error) => {
                 self.connection = None;
                 Ok((End::Unknown, None))
             }
@@ -200,7 +228,7 @@ impl<'a> Session<'a> {
         (self.commit_sent, self.begun) = (self.sent, Some(self.sent));
         match answer {
             Ok(()) => Ok((End::Committed, Some(self.done))),
-            Err(error) if is_lost(&error) => {
+            Err(error) if is_gone(&error) => {
                 self.connection = None;
                 Ok((End::Unknown, None))
             }
@@ -222,7 +250,7 @@ impl<'a> Session<'a> {
             return self.give_up(error, &[&end, &rollback]);
         }
         let commits = self.random.u8(0..100) >= 8;
-        let is_refused = |answer: &Result<()>| answer.as_ref().is_err_and(|e| !is_lost(e));
+        let is_refused = |answer: &Result<()>| answer.as_ref().is_err_and(|e| !is_gone(e));
         let prepared = self.send(&prepare);
         if is_refused(&prepared) {
             let error = prepared.expect_err("refused");
@@ -236,7 +264,7 @@ impl<'a> Session<'a> {
         match answer {
             Ok(()) if commits => Ok((End::Committed, Some(self.done))),
             Ok(()) => Ok((End::RolledBack, None)),
-            Err(error) if is_lost(&error) => self.recover(&xid, last, commits, is_prepared),
+            Err(error) if is_gone(&error) => self.recover(&xid, last, commits, is_prepared),
             Err(error) => Err(format!("session {}: {last}: {error}", self.number)),
         }
     }
@@ -274,7 +302,7 @@ impl<'a> Session<'a> {
                 Ok(()) if commits => return Ok((End::Committed, Some(self.done))),
                 Ok(()) => return Ok((End::RolledBack, None)),
                 // The next look tells whether it was heard.
-                Err(error) if is_lost(&error) => {
+                Err(error) if is_gone(&error) => {
                     self.connection = None;
                     return self.recover(xid, last, commits, true);
                 }
@@ -286,7 +314,7 @@ impl<'a> Session<'a> {
     /// Rolled back, by the server or by these statements. A connection that does not obey is
     /// dropped.
     fn give_up(&mut self, error: mysql::Error, undo: &[&str]) -> std::result::Result<(End, Option<Time>), String> {
-        if is_lost(&error) {
+        if is_gone(&error) {
             self.connection = None;
         } else if !is_again(&error) {
             return Err(format!("session {}: {error}", self.number));
@@ -445,7 +473,7 @@ impl<'a> Session<'a> {
     }
     /// A conflict must be reported before the COMMIT.
     fn refused(&mut self, what: &str, error: &mysql::Error) {
-        if is_again(error) {
+        if is_again(error) && !self.plan.is_cluster() {
             let trx = self.record.transactions.len() as TrxNo;
             self.record.refused.push((trx, format!("{what}: {error}")));
         }

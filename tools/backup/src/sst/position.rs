@@ -1,10 +1,10 @@
 //! The node's position in the cluster, in restored files.
 //!
 //! Sluice stores what the plugin gives it: a byte of state, then the server's XID
-//! (`plugin/cluster.cc` and `sql/wsrep_xid.cc`):
+//! (`plugin/cluster.cc`, `plugin/commit_turn.h` and `sql/wsrep_xid.cc`):
 //!
 //! ```text
-//! 0  state   0 running, 1 clean, 2 unknown
+//! 0  state   0 running, 1 clean, 2 unknown, 3 commits are durable after their turn (G9)
 //! 1  text    8 bytes "WSREPXi" and a version, 'd' to 'f'
 //! 9  UUID    16 bytes
 //! 25 number  i64, little-endian

@@ -18,6 +18,7 @@ impl Story {
     fn trx(mut self, ops: &[Op]) -> Story {
         self.0.transactions.push(Transaction {
             session: 0,
+            node: 0,
             form: Form::Begin,
             end: End::Committed,
             ops: ops.to_vec(),
@@ -35,6 +36,11 @@ impl Story {
         for op in trx.ops.iter_mut().filter(|op| op.done == 0) {
             (op.sent, op.done) = (begun, commit_sent);
         }
+        self
+    }
+    /// The last transaction ran on this node of a cluster.
+    fn on(mut self, node: u32) -> Story {
+        self.0.transactions.last_mut().expect("a transaction").node = node;
         self
     }
     fn ended(mut self, end: End) -> Story {

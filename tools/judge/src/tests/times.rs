@@ -27,6 +27,22 @@ fn stale_reads() {
     lock(scan).holds(RC, &[]);
 }
 
+/// A node shows a commit of another one later, and does not go back.
+#[test]
+fn nodes_of_a_cluster() {
+    let left: [(Item, &[u32]); 1] = [(List(1), &[10])];
+    let wrote = || Story::new().trx(&[append(1, 10)]).from(10, 11, 12).on(1);
+    let late = |node| wrote().trx(&[read(1, &[])]).from(20, 21, 22).on(node).left(&left);
+    late(1).holds(SI, &[Anomaly::StaleRead]);
+    late(2).holds(SI, &[]);
+    let shown = |node| {
+        let story = wrote().trx(&[read(1, &[10])]).from(20, 21, 22).on(2);
+        story.trx(&[read(1, &[])]).from(23, 24, 25).on(node).left(&left)
+    };
+    shown(2).holds(SI, &[Anomaly::StaleRead]);
+    shown(0).holds(SI, &[]);
+}
+
 #[test]
 fn a_connection_sees_its_own_commit() {
     let story = Story::new().trx(&[get(1, 0), set(1, 0, 5)]).from(10, 11, 12);

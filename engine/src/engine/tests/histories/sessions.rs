@@ -343,6 +343,7 @@ impl World {
     fn record(&self, session: &mut Session, n: usize, end: End, sent: Time) {
         self.history.borrow_mut().transactions.push(Transaction {
             session: n as u32,
+            node: 0,
             form: Form::Begin,
             end,
             ops: std::mem::take(&mut session.ops),
