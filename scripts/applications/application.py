@@ -75,7 +75,7 @@ class Application:
             self.server.sql(f"GRANT {self.privileges} ON *.* TO {user}@localhost")
 
     def sql(self, statements, database=None):
-        return self.server.sql(statements, database or self.database)
+        return self.server.sql("SET NAMES utf8mb4;" + statements, database or self.database)
 
     def client(self):
         """The command of the client mariadb in the root, connected to the first database as its user."""

@@ -76,7 +76,7 @@ class MediaWiki(Application):
             browser.expect("has been deleted")
             browser.open(self.page("Special:Undelete/Buffer_pool"))
             browser.click("button[name=restore]")
-            browser.expect("has been restored")
+            browser.expect("has been undeleted")
         with self.step("jobs, links, category, recent changes, search, statistics"):
             self.maintenance("runJobs")
             self.maintenance("refreshLinks")

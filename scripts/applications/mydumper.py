@@ -27,7 +27,7 @@ class MyDumper(Application):
     def install(self):
         with self.step("Zabbix's schema, images and data are loaded by the client"):
             for name in ("schema", "images", "data"):
-                self.root.run(f"zcat {SCRIPTS}/{name}.sql.gz | {self.client()}")
+                self.root.run(f"(echo 'SET autocommit = 0;'; zcat {SCRIPTS}/{name}.sql.gz; echo 'COMMIT;') | {self.client()}")
         self.sql("CREATE TABLE account (id INT PRIMARY KEY, amount INT NOT NULL, KEY (amount));"
                  f"INSERT INTO account SELECT seq, {START} FROM seq_1_to_{ACCOUNTS};"
                  "CREATE TABLE transfer (id BIGINT AUTO_INCREMENT PRIMARY KEY, source INT NOT NULL, target INT NOT NULL, amount INT NOT NULL,"

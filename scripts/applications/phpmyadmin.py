@@ -53,6 +53,7 @@ class PhpMyAdmin(Application):
         browser.wait_until("the SQL box", "document.querySelector('#querybox .CodeMirror, .CodeMirror')")
         browser.script("document.querySelector('.CodeMirror').CodeMirror.setValue(arguments[0])", text)
         browser.click("#button_submit_query")
+        browser.wait_until("the answer", "document.querySelector('#sqlqueryresultsouter') && document.querySelector('#sqlqueryresultsouter').innerText.trim()", 90)
         self.settled()
 
     def use(self):

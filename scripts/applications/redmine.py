@@ -33,7 +33,7 @@ class Redmine(Application):
             self.rake("redmine:load_default_data")
         port = free_port()
         self.address = f"http://127.0.0.1:{port}"
-        self.start(f"bash -c 'cd {FOLDER} && exec bundle exec rails server -e production -b 127.0.0.1 -p {port} -P /tmp/redmine.pid'", "redmine",
+        self.start(f"puma --dir {FOLDER} --environment production --threads 1:4 --bind tcp://127.0.0.1:{port} {FOLDER}/config.ru", "redmine",
                    self.address + "/login", ENVIRONMENT)
 
     def login(self, password):

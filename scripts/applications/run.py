@@ -11,6 +11,7 @@ The same steps run on a server with the real InnoDB: the definitions of all tabl
 Exit code 1 when an application fails; the log of its commands is build/applications/root.log.
 """
 import argparse
+import os
 import pathlib
 import shutil
 import signal
@@ -46,7 +47,8 @@ PAGE = ROOT / "docs/guide/stand-in-applications.md"
 PAGE_MARKS = ("<!-- The tables of make stand-in-applications APPLICATIONS=--page begin. -->", "<!-- They end. -->")
 STAND_IN, OWN = "stand-in", "InnoDB"
 # By both servers alike: InnoDB and the stand-in have the same variables.
-OPTIONS = ["--innodb-buffer-pool-size=128M", "--character-set-server=utf8mb4", "--max-allowed-packet=64M", "--log-bin", "--server-id=1"]
+OPTIONS = ["--innodb-buffer-pool-size=128M", "--character-set-server=utf8mb4", "--max-allowed-packet=64M", "--log-bin", "--server-id=1",
+           "--log-bin-trust-function-creators"]  # Zabbix asks for it where its user lacks SUPER
 
 
 def open_root(applications):
@@ -78,7 +80,7 @@ def open_root(applications):
 
 
 def make_server(engine):
-    folder = PLACE / f"server-{engine}"
+    folder = PLACE / f"servers/{engine}-{os.getpid()}"  # two runs may be under way
     shutil.rmtree(folder, ignore_errors=True)
     server = Server(folder, free_port(), OPTIONS, plugins=(), engine="InnoDB", stand_in=engine == STAND_IN)
     server.start()
@@ -142,7 +144,7 @@ class Result:
         self.notes = trial.notes
 
     def row(self):
-        return [self.name, f"{self.package} {self.version}", len(self.steps), self.tables, self.compared, self.error or "runs"]
+        return [self.name, f"{self.package} {self.version}", len(self.steps), self.tables, self.compared, "fails: " + " ".join(self.error.split())[:160] if self.error else "runs"]
 
 
 def compare(trial, own):
@@ -234,6 +236,8 @@ def main():
     finally:
         for server in servers.values():
             server.stop()
+            if not any(result.error for result in results):
+                shutil.rmtree(server.folder)
         if root:
             root.close()
     display.plain_table(COLUMNS, [result.row() for result in results])

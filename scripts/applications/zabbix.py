@@ -21,6 +21,7 @@ LogType=console
 PidFile=/tmp/zabbix_server.pid
 SocketDir=/tmp
 AllowRoot=1
+AllowUnsupportedDBVersions=1
 StartTrappers=4
 CacheSize=32M
 """
