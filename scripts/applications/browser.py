@@ -81,6 +81,10 @@ class Browser:
     def open(self, url):
         self.here("POST", "/url", {"url": url})
 
+    def forget(self):
+        """The cookies of the page's site."""
+        self.here("DELETE", "/cookie")
+
     def url(self):
         return self.here("GET", "/url")
 

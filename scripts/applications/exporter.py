@@ -11,7 +11,7 @@ COLLECTORS = ("auto_increment.columns", "binlog_size", "engine_innodb_status", "
               "mysql.user", "perf_schema.eventsstatements", "perf_schema.eventsstatementssum", "perf_schema.eventswaits", "perf_schema.file_events",
               "perf_schema.file_instances", "perf_schema.indexiowaits", "perf_schema.tableiowaits", "perf_schema.tablelocks", "slave_status",
               "slave_hosts")
-MOVING = ("mysql_global_status_innodb_rows_inserted", "mysql_global_status_innodb_data_writes", "mysql_global_status_innodb_log_writes")
+MOVING = ('mysql_global_status_innodb_row_ops_total{operation="inserted"}', "mysql_global_status_innodb_data_writes", "mysql_global_status_innodb_log_writes")
 
 
 class Exporter(Application):

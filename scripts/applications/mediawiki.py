@@ -83,7 +83,7 @@ class MediaWiki(Application):
             self.maintenance("rebuildtextindex")
             browser.open(self.page("Category:Databases"))
             browser.expect(PAGE)
-            browser.open(self.page("Special:RecentChanges"))
+            browser.open(self.page("Special:RecentChanges", "&enhanced=0"))
             browser.expect(PAGE, "oops")
             browser.open(self.page("Special:WhatLinksHere/Import_2"))
             browser.expect("Import 1")

@@ -50,8 +50,8 @@ class PhpMyAdmin(Application):
         """In the SQL box of a database."""
         browser = self.browser
         self.open("/database/sql", db=database)
-        browser.wait_until("the SQL box", "document.querySelector('#querybox .CodeMirror, .CodeMirror')")
-        browser.script("document.querySelector('.CodeMirror').CodeMirror.setValue(arguments[0])", text)
+        browser.wait_until("the SQL box", "window.codeMirrorEditor")
+        browser.script("codeMirrorEditor.setValue(arguments[0])", text)
         browser.click("#button_submit_query")
         browser.wait_until("the answer", "document.querySelector('#sqlqueryresultsouter') && document.querySelector('#sqlqueryresultsouter').innerText.trim()", 90)
         self.settled()

@@ -166,7 +166,7 @@ def try_one(kind, root, servers, browser):
                 try:
                     trial.run()
                 except BaseException:
-                    browser.picture(PLACE / "failed.png")
+                    browser.picture(PLACE / f"failed-{kind.name}.png")
                     raise
             trials.append(trial)
             if engine == STAND_IN:
