@@ -14,6 +14,8 @@
 #   make help         prints this
 #   make stand-in     the plugin under InnoDB's name, build/ha_innodb.so; scripts/stand-in start makes a server of it
 #   make stand-in-test   compares that server with one that has InnoDB: variables, status variables, tables
+#   make stand-in-applications   WordPress, Redmine, Zabbix and others on that server, installed, used and crashed (root);
+#                     APPLICATIONS='Redmine Zabbix' some
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
 #                     make mtr-all every one that scripts/mtr/suites.py knows; with every change of a secondary index buffered:
 #                     MTR=--server-option=--sluice-change-buffer-test-mode=1
@@ -230,6 +232,12 @@ stand-in:
 .PHONY: stand-in-test
 stand-in-test: stand-in
 	@scripts/standintest
+
+# APPLICATIONS='Redmine --no-comparison': one, on the stand-in alone; APPLICATIONS=--page: writes the guide's page too.
+APPLICATIONS ?=
+.PHONY: stand-in-applications
+stand-in-applications: stand-in
+	@scripts/applications/run.py $(APPLICATIONS)
 
 server-stop:
 	@python3 scripts/server.py stop
