@@ -1,8 +1,8 @@
 //! From the restored files to the data directory.
 //!
-//! - **P1** The old files stay until the new ones are whole and checked. So a transfer that fails
+//! - **T1** The old files stay until the new ones are whole and checked. So a transfer that fails
 //!   before has changed nothing.
-//! - **P2** From the first change of the data directory to the last one, Sluice's files there say
+//! - **T2** From the first change of the data directory to the last one, Sluice's files there say
 //!   that the node's position is unknown. A start after a crash in between then asks for a full
 //!   transfer. It never takes half of the files for a state.
 //!

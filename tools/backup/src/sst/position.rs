@@ -11,7 +11,7 @@
 //! 33 ...     of the server
 //! ```
 //! While files are moved into a data directory the state is *unknown*: a start then asks for a full
-//! transfer (P2). At the end it is *clean*: both engines' logs reach to the same point (B7). So no
+//! transfer (T2). At the end it is *clean*: both engines' logs reach to the same point (B7). So no
 //! engine has lost the end of its log.
 use crate::restore::with_engine;
 use crate::{RestoreArguments, Result};
