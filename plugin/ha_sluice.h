@@ -1,15 +1,20 @@
-/* ha_sluice: one open table of one statement, as the server drives it. The methods are short: bytes
-   are made by Codec, transactions are kept by Connection, what handlers of a table share is in
-   Share, and the engine does the work.
+/* ha_sluice: the handler, which the server has for each table that a statement opens. The methods
+   are short: Codec encodes rows and keys, Connection has the transaction, Share has what all
+   handlers of a table share, and the engine does the work.
 
-   The trip of a SELECT by key:  store_lock -> external_lock (Connection::use) -> index_init ->
-   index_read_map -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) ->
-   index_next_same ... -> index_end of an INSERT:  external_lock -> write_row (clustered key, row,
-   entries) -> slc_row_insert of an UPDATE:  ... index_read_map -> update_row (old and new entries
-   compared) -> slc_row_update or slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc,
-   ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc,
-   ddl.cc, inplace.cc, inplace_check.cc, admin.cc, foreign.cc, foreign_rows.cc, certify.cc. Called
-   by: the server. */
+   The calls of a statement:
+
+   - SELECT by key: store_lock, external_lock (Connection::use), index_init, index_read_map. The
+     last one calls seek (key image, bounds, slc_cursor_seek) and deliver (condition, row). Then
+     index_next_same for each further row, and index_end.
+   - INSERT: external_lock, write_row (clustered key, row, entries), slc_row_insert.
+   - UPDATE: as SELECT, then update_row (compares old and new entries), slc_row_update or
+     slc_row_move.
+
+   Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc, virtual_columns.cc,
+   autoinc.cc, sequence.cc, load.cc, bulk.cc, statistics.cc, ddl.cc, inplace.cc, inplace_check.cc,
+   admin.cc, foreign.cc, foreign_rows.cc, certify.cc.
+   Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
 #include "compat.h"
