@@ -16,7 +16,7 @@ use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::{parent_entry_is_first, References};
+use crate::table::dml::references::{is_met_first, References};
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
@@ -127,7 +127,7 @@ impl RowWriter {
             Err(error) => return Err(self.first_error(trx, table, changed, level, error)),
             Ok(done) => done,
         };
-        Ok(done && self.follow_children(trx, table, changed, level)? && references.are_still_bound(table))
+        Ok(done && self.follow_children(trx, table, changed, level)? && references.are_bound_still(table))
     }
 
     fn own_steps(
@@ -439,7 +439,7 @@ fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut 
 /// The row referred to itself. As in InnoDB, that alone refuses the change, unless the entry of the
 /// child's index has gone before the parent's: indexes come in their order.
 fn is_its_own_child(layout: &Layout, changed: &ChangedRow<'_>, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
-    if !key.is_to_itself() || !parent_entry_is_first(key) {
+    if !key.is_to_itself() || !is_met_first(key) {
         return Ok(false);
     }
     let old = changed.old_key(layout, key.child.index)?;

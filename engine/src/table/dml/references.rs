@@ -41,7 +41,7 @@ struct Missing {
 
 impl References {
     /// False: the foreign keys have been bound anew since, and the operation must run again.
-    pub fn are_still_bound(&self, table: &Table) -> bool {
+    pub fn are_bound_still(&self, table: &Table) -> bool {
         let Some(keys) = &self.keys else { return true };
         let now = table.foreign_keys();
         self.missing.is_empty() && now.is_some_and(|now| Arc::ptr_eq(keys, &now))
@@ -80,7 +80,7 @@ impl RowWriter {
             let mut gone = None;
             let found = match (&key.parent, &parent_key) {
                 (Some(end), Some(parent_key)) => {
-                    let own = match key.is_to_itself() && parent_entry_is_first(key) {
+                    let own = match key.is_to_itself() && is_met_first(key) {
                         true => changed.new_key(layout, end.index)?,
                         false => None,
                     };
@@ -146,7 +146,7 @@ impl RowWriter {
 
 /// For a foreign key to the same table: the row's entry in the parent's index is written before its
 /// entry in the child's. Entries are written in the order in which their indexes were made.
-pub(in crate::table) fn parent_entry_is_first(key: &ForeignKey) -> bool {
+pub(in crate::table) fn is_met_first(key: &ForeignKey) -> bool {
     let parent = key.parent.as_ref();
     parent.is_some_and(|end| end.index < key.child.index)
 }
