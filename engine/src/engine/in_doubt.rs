@@ -9,9 +9,9 @@
 //!   rollback waits (`table/undo/retry.rs`).
 //!
 //! The server's metadata locks keep a definition from changing under a transaction. These locks end
-//! with the statement or the connection, so DDL asks here first ([`InDoubt::find_writer`]). An index built
-//! from rows of a transaction in doubt would keep the rows after its rollback. A table that is
-//! replaced by a copy would lose the rows at its commit.
+//! with the statement or the connection, so DDL asks here first ([`InDoubt::find_writer`]). An
+//! index built from rows of a transaction in doubt would keep the rows after its rollback. A table
+//! that is replaced by a copy would lose the rows at its commit.
 //!
 //! While a background thread rolls losers back, it is unknown which tables they still have to undo.
 //! Until then no index is built. A transaction whose rollback waits may wait for days. Its undo
@@ -96,8 +96,8 @@ impl InDoubt {
         }
     }
 
-    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]. Its view is closed,
-    /// because it would hold purge back. Its connection may still exist:
+    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]. Its view is
+    /// closed, because it would hold purge back. Its connection may still exist:
     /// [`TrxShared::detach`](crate::txn::TrxShared::detach) is called when it ends.
     pub fn keep(&self, xid: Xid, mut trx: Trx) {
         self.store.trx_sys.visibility.close_view(&mut trx);

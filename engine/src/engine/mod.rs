@@ -1,8 +1,8 @@
 //! The engine as one object: open, close, and the transactions and tables of its users.
 //!
 //! `Engine::open` creates or recovers (`start/`), and starts the page cleaner and the checkpointer.
-//! `start_background` starts purge and the rollback of losers, too. It is a call of its own, because
-//! a server first finishes its own DDL recovery.
+//! `start_background` starts purge and the rollback of losers, too. It is a call of its own,
+//! because a server first finishes its own DDL recovery.
 //!
 //! The engine has four interfaces:
 //!

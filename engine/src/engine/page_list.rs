@@ -170,8 +170,8 @@ impl PageLists {
     }
 }
 
-/// Checks the name of a page list. `Error::Invalid`: it is not a plain file name, or another file of
-/// the engine has it.
+/// Checks the name of a page list. `Error::Invalid`: it is not a plain file name, or another file
+/// of the engine has it.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     let is_ours = name.ends_with(".slu")

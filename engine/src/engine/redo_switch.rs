@@ -1,9 +1,9 @@
 //! The setting `sluice_redo_log`: turns the redo log off and on. `redo/on_off.rs` has the steps.
 //!
-//! While the log is off, nothing survives a crash. After a crash the next open refuses the files, by
-//! name, and says what to do. A shutdown turns the log on first. So the files of an engine that was
-//! closed are complete, and the engine always opens with its log on.
-//! Locks: a mutex of its own, held during a switch; then the DDL mutex. Called with no latch held.
+//! While the log is off, nothing survives a crash. After a crash the next open refuses the files,
+//! by name, and says what to do. A shutdown turns the log on first. So the files of an engine that
+//! was closed are complete, and the engine always opens with its log on. Locks: a mutex of its own,
+//! held during a switch; then the DDL mutex. Called with no latch held.
 use super::config::{Level, LogSink};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Result;

@@ -56,8 +56,8 @@ impl Engine {
             CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
         }
     }
-    /// For a connection, which continues after any result. If the rollback cannot be done now, it is
-    /// retried later, and `trx` is a new transaction.
+    /// For a connection, which continues after any result. If the rollback cannot be done now, it
+    /// is retried later, and `trx` is a new transaction.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
         self.store.rollbacks().rollback(trx).inspect_err(|e| {

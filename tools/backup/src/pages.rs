@@ -1,9 +1,9 @@
 //! The list of pages (`--save-pages`): LSN and checksum of each page in a backup. A later
 //! incremental backup leaves out the pages that have not changed.
 //!
-//! A page has not changed if its LSN and its checksum have not. LSNs alone are not enough. A page of
-//! an unlogged load keeps the LSN of its allocation. After a restore of an older backup, the server
-//! uses the LSNs of the base again, for other changes.
+//! A page has not changed if its LSN and its checksum have not. LSNs alone are not enough. A page
+//! of an unlogged load keeps the LSN of its allocation. After a restore of an older backup, the
+//! server uses the LSNs of the base again, for other changes.
 //! ```text
 //! file of pages
 //!   0 magic     8 bytes "SLUICEPG"

@@ -1,8 +1,8 @@
 //! [`BackupControl`]: the state of the engine's backup. It says whether a backup runs, in which
 //! phase it is, and at which LSN it ends (the *point*).
 //!
-//! Two threads share this state. One copies the files and the log. The other one blocks commits, and
-//! fixes the point. Lock: one of rank `Leaf`. Called by: `source`, `ffi`, users of the crate.
+//! Two threads share this state. One copies the files and the log. The other one blocks commits,
+//! and fixes the point. Lock: one of rank `Leaf`. Called by: `source`, `ffi`, users of the crate.
 use crate::base::sync::RankedMutex;
 use crate::base::{Counters, Error, Lsn, Result};
 use crate::redo::{FlushMode, Redo};

@@ -33,8 +33,8 @@ impl DeadlockTexts {
         }
     }
 
-    /// From now on a text is made of every deadlock. While `wanted` is set, it is written to the log,
-    /// too. Called once, at open.
+    /// From now on a text is made of every deadlock. While `wanted` is set, it is written to the
+    /// log, too. Called once, at open.
     pub fn listen(&self, store: &Store, wanted: Arc<AtomicBool>, log: LogSink) {
         let texts = self.clone();
         store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {

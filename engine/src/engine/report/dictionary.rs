@@ -26,7 +26,8 @@ pub struct TableInfo {
     pub rows: Option<u64>,
     /// Rows changed since the table was loaded into memory.
     pub changes: u64,
-    /// Next AUTO_INCREMENT value; 0 = there is none. None: no statement has needed it since the start.
+    /// Next AUTO_INCREMENT value; 0 = there is none. None: no statement has needed it since the
+    /// start.
     pub autoinc: Option<u64>,
     /// Handles that are open.
     pub handles: u32,

@@ -66,8 +66,8 @@ impl Interval {
             us => self.grown(name) as f64 * 1e6 / us as f64,
         }
     }
-    /// Hits per thousand: the share of the requests (counter `of`) that are not counted by `misses`.
-    /// None: there were no requests.
+    /// Hits per thousand: the share of the requests (counter `of`) that are not counted by
+    /// `misses`. None: there were no requests.
     pub fn hits_permille(&self, of: &str, misses: &str) -> Option<u64> {
         let (all, missed) = (self.grown(of), self.grown(misses));
         (all > 0).then(|| 1000 - (missed.min(all) * 1000).div_ceil(all))

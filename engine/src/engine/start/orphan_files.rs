@@ -3,10 +3,10 @@
 //!
 //! | proof | what happened |
 //! |---|---|
-//! | the log drops the file | DROP, TRUNCATE or a CREATE that failed; removed before the catalog opens |
+//! | the log drops the file | DROP, TRUNCATE, a failed CREATE; removed before the catalog opens |
 //! | `space/orphans.rs` names it | the same, and it could not be removed then; tried again |
 //! | the log creates it | a crash ended CREATE or TRUNCATE before the catalog named it: no rows |
-//! | it has only zeros | the same, before the log had a record of it (I1: no page before its redo) |
+//! | it has only zeros | the same, before the log had a record of it (I1) |
 //!
 //! DDL holds the checkpoint back from its log record to its change of the directory
 //! (`redo/checkpoint.rs`). So every file that the engine itself left has a proof. The files of

@@ -11,9 +11,9 @@
 //! dropped when a frame enters it, both under the shard's mutex.
 //!
 //! Bounded: two filters for each frame, each a 64th of a page. They are in sets by hash of the
-//! page's number; in a full set a new filter replaces the oldest. A set allocates its memory with its
-//! first filter. The number of sets follows the size of the pool. A resize makes the sets anew, one
-//! section after the other, each under its mutex.
+//! page's number; in a full set a new filter replaces the oldest. A set allocates its memory with
+//! its first filter. The number of sets follows the size of the pool. A resize makes the sets anew,
+//! one section after the other, each under its mutex.
 //!
 //! Lock: one of rank `Leaf`, for each section of sets.
 //! Called by: `evict` (makes), `store` (drops), `resize`, and `change`, which asks
@@ -202,8 +202,8 @@ impl AbsenceFilters {
         // Under the mutex: the count is never less than what there is.
         self.count.fetch_add(is_one_more as u64, Ordering::Relaxed);
     }
-    /// The page enters the pool, or gets new contents. The caller holds its shard of the page table,
-    /// so it sees the count of every filter that was kept before.
+    /// The page enters the pool, or gets new contents. The caller holds its shard of the page
+    /// table, so it sees the count of every filter that was kept before.
     pub(super) fn forget(&self, page: u64) {
         if self.count.load(Ordering::Relaxed) == 0 || planted(Mutant::AbsenceFilterKept) {
             return;

@@ -1,12 +1,11 @@
 //! Finding a frame for a page: the free list, then the clock hand.
 //!
-//! A page enters with a reference count of 0: the next visit of the hand evicts it. Each further use
-//! adds one, up to 3; each visit of the hand subtracts one. The hand evicts clean, unlatched,
-//! unpinned pages at 0. Repeated reads of a page by one scan do not count as further uses, nor does
-//! the first use of a page that was read ahead. So pages read by one scan are evicted before pages
-//! in steady use.
-//! Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
-//! The cleaner keeps a few frames free, so that a miss seldom has to look for one.
+//! A page enters with a reference count of 0: the next visit of the hand evicts it. Each further
+//! use adds one, up to 3; each visit of the hand subtracts one. The hand evicts clean, unlatched,
+//! unpinned pages at 0. More reads of a page by one scan do not count. Nor does the first use of
+//! a page that was read ahead. So pages read by one scan are evicted before pages
+//! in steady use. Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found
+//! nothing clean. The cleaner keeps a few frames free, so that a miss seldom has to look for one.
 //!
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
 //! own (the parent during a descent), so it waits for no latch here. Locks: the page table's shard

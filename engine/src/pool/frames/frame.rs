@@ -73,8 +73,8 @@ pub(in crate::pool) struct Frame {
     /// The data file may have contents of the page from before it was freed, and a reader may still
     /// read those. So the page is written before a load gets its place (`direct`).
     pub past_on_disk: AtomicBool,
-    /// LSN of the version in the data file, if all changes since were plain writes: then the log can
-    /// repair a torn write (`doublewrite`). 0: they were not, or that is not known.
+    /// LSN of the version in the data file, if all changes since were plain writes: then the log
+    /// can repair a torn write (`doublewrite`). 0: they were not, or that is not known.
     pub base_lsn: AtomicU64,
 }
 

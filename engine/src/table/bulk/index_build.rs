@@ -181,8 +181,8 @@ impl IndexBuild {
         Ok(())
     }
 
-    /// Drops the values that only one row has now. If another row gets one of them later, the put of
-    /// that row adds it again.
+    /// Drops the values that only one row has now. If another row gets one of them later, the put
+    /// of that row adds it again.
     fn drop_proven(&mut self) -> Result<()> {
         let mut all = std::mem::take(&mut self.unproven);
         all.sort_unstable();

@@ -3,12 +3,12 @@
 //! The number of rows is not known in advance. So the first rows are held in memory, and nothing is
 //! locked or written. When they have enough bytes for a load (`StoreConfig::bulk_load_min`), the
 //! choice is made. If the table is still empty, they go into a load (`stamped_load.rs`). Else they
-//! and all further rows are inserted one by one. A statement that ends before the choice inserts its
-//! rows one by one, too.
+//! and all further rows are inserted one by one. A statement that ends before the choice inserts
+//! its rows one by one, too.
 //!
 //! The choice is also made when a row may have a key or a unique value of an earlier held row. So a
-//! statement of few rows fails at the same row as an ordinary INSERT. In a load, the refused row may
-//! have come long before the error. [`BulkInsert::refused`] says which row it is.
+//! statement of few rows fails at the same row as an ordinary INSERT. In a load, the refused row
+//! may have come long before the error. [`BulkInsert::refused`] says which row it is.
 //!
 //! Rows of a table that refers to parents are inserted one by one, unless the session does not
 //! check foreign keys.

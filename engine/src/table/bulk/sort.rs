@@ -3,8 +3,8 @@
 //! memory.
 //!
 //! A merge reads a piece of each run, and all pieces together fit the budget. Pieces have a minimum
-//! size, so one merge takes a limited number of runs. If there are more, some are merged into longer
-//! ones first: the shortest ones, and as few as necessary.
+//! size, so one merge takes a limited number of runs. If there are more, some are merged into
+//! longer ones first: the shortest ones, and as few as necessary.
 //!
 //! Called by index builds and loads, with no latch held.
 use crate::base::Result;
@@ -51,7 +51,7 @@ pub(in crate::table) struct Sorter {
     slots: Vec<Slot>,
     runs: Vec<Run>,
     /// Where the last run written ends.
-    behind: Option<RunPlace>,
+    next_run: Option<RunPlace>,
     total: u64,
 }
 
@@ -63,7 +63,7 @@ impl Sorter {
             bytes: Vec::new(),
             slots: Vec::new(),
             runs: Vec::new(),
-            behind: None,
+            next_run: None,
             total: 0,
         }
     }
@@ -106,13 +106,13 @@ impl Sorter {
     }
 
     fn new_run(&mut self) -> Result<Writer> {
-        let place = place_for_run(&self.disk, self.behind.take())?;
-        self.behind = Some(place.clone());
+        let place = place_for_run(&self.disk, self.next_run.take())?;
+        self.next_run = Some(place.clone());
         Ok(Writer::new(place))
     }
     fn keep_run(&mut self, run: Run) {
         debug_assert!(run.len > 0, "a run has entries");
-        self.behind = Some(run.next_place());
+        self.next_run = Some(run.next_place());
         self.runs.push(run);
     }
 
@@ -146,8 +146,8 @@ impl Sorter {
     fn reduce_runs(&mut self, poll: Poll<'_>) -> Result<()> {
         let runs_max = self.runs_max();
         while self.runs.len() > runs_max {
-            // Only the first merge takes fewer runs than possible. Then all others take the most, and
-            // the fewest entries are written again.
+            // Only the first merge takes fewer runs than possible. Then all others take the most,
+            // and the fewest entries are written again.
             let surplus = self.runs.len() - runs_max;
             let n = (surplus - 1) % (runs_max - 1) + 2;
             debug_assert!(

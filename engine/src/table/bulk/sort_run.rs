@@ -48,7 +48,7 @@ pub type RunPlace = (Arc<RunFile>, u64);
 
 /// After the last run, or in a new file.
 pub fn place_for_run(disk: &Arc<dyn Disk>, after: Option<RunPlace>) -> Result<RunPlace> {
-    if let Some(place) = behind.filter(|(_, at)| *at < FILE_MAX) {
+    if let Some(place) = after.filter(|(_, at)| *at < FILE_MAX) {
         return Ok(place);
     }
     let name = format!("tmp_sort_{:016x}", disk.random());

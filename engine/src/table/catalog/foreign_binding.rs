@@ -1,8 +1,8 @@
 //! Binds foreign keys to the indexes of their tables, and checks definitions that have or need any.
 //!
 //! A foreign key is bound anew whenever the definition of its child or of its parent changes. That
-//! is done under the DDL mutex, after the change is durable. So the result of [`Table::foreign`] may
-//! be outdated by one statement. A row change that depends on it checks it again at its end
+//! is done under the DDL mutex, after the change is durable. So the result of [`Table::foreign`]
+//! may be outdated by one statement. A row change that depends on it checks it again at its end
 //! (`dml/cascade.rs`).
 //!
 //! Locks: the catalog's maps, for a moment. Called by `ddl`, `dictionary` and index changes.
@@ -136,9 +136,9 @@ pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) ->
     fitting.min_by_key(|(ordinal, _)| layout.index(*ordinal).map(|index| index.id))
 }
 
-/// Checks the foreign keys of a table that is created or altered, and those of children whose missing
-/// parent has its name. `replaces`: the table that it will replace, which may have the same foreign
-/// keys. `unchecked`: the user has turned checks off; a parent may be missing.
+/// Checks the foreign keys of a table that is created or altered, and those of children whose
+/// missing parent has its name. `replaces`: the table that it will replace, which may have the same
+/// foreign keys. `unchecked`: the user has turned checks off; a parent may be missing.
 pub(in crate::table) fn check_definition(
     catalog: &Catalog,
     name: &str,

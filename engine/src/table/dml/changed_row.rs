@@ -1,4 +1,5 @@
-//! [`ChangedRow`]: the change of a row, for its foreign keys: the old and the new key of each index.
+//! [`ChangedRow`]: the change of a row, for its foreign keys: the old and the new key of each
+//! index.
 //!
 //! Pure: no latches. Called by the rest of `dml`.
 use crate::base::{Error, IndexId, Result};
@@ -120,8 +121,8 @@ impl<'a> ChangedRow<'a> {
         Ok(self.keys(layout, index)?.and_then(|keys| keys.old))
     }
 
-    /// The key of the parent's index to which children refer, before the change; and what the change
-    /// does to it. None: there was no row, or the change does not touch the index.
+    /// The key of the parent's index to which children refer, before the change; and what the
+    /// change does to it. None: there was no row, or the change does not touch the index.
     pub fn referenced(&self, layout: &Layout, end: &ForeignEnd) -> Result<Option<(&'a [u8], KeyChange)>> {
         let Some(Keys {
             old: Some(old),

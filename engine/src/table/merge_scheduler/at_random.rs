@@ -1,7 +1,7 @@
 //! For tests: merges buffered changes at random moments and places.
 //!
-//! `change/testing/random_merge.rs` chooses the place. Called by the merge worker, and by tests that
-//! have none.
+//! `change/testing/random_merge.rs` chooses the place. Called by the merge worker, and by tests
+//! that have none.
 use crate::base::{Error, Result};
 use crate::change;
 use crate::table::merge_scheduler::scheduler::MergeScheduler;

@@ -1,9 +1,9 @@
 //! [`ChildSearch`]: finds the child rows of a parent row that is deleted, or gets another key. The
 //! parent row is changed already, under its EXCLUSIVE lock (K2): no child can be added meanwhile.
 //!
-//! `foreign_entries` says which entries are found. An active transaction may still roll back what it
-//! did to an entry. So the row of each entry is locked, which waits for that transaction, and the
-//! entry is read again.
+//! `foreign_entries` says which entries are found. An active transaction may still roll back what
+//! it did to an entry. So the row of each entry is locked, which waits for that transaction, and
+//! the entry is read again.
 //!
 //! Called by row changes, with no latch held.
 use crate::base::{Error, Result};

@@ -35,7 +35,8 @@ pub(in crate::table) struct Candidate {
 pub(in crate::table) struct Learned {
     /// Entries without a row, whether their makers commit or roll back.
     harmless: Vec<Met>,
-    /// Unmarked entries whose rows were gone. An entry can be seen so once, while its row is deleted.
+    /// Unmarked entries whose rows were gone. An entry can be seen so once, while its row is
+    /// deleted.
     gone: Vec<Met>,
     /// Makers of marks that had ended before the latest read began.
     ended: Vec<TrxId>,

@@ -42,8 +42,8 @@ impl ParentCheck {
         }
     }
 
-    /// `key`: the parts of the foreign key in the parent's index. `but`: an entry that does not count
-    /// as a parent.
+    /// `key`: the parts of the foreign key in the parent's index. `but`: an entry that does not
+    /// count as a parent.
     pub fn lock_parent(&self, trx: &mut Trx, end: &ForeignEnd, key: &[u8], but: Option<&[u8]>) -> Result<Parent> {
         let Some(table) = self.catalog.by_id(end.table) else {
             return Ok(Parent::Unbound);

@@ -39,8 +39,8 @@ struct Learned {
     /// Marked entries whose rows are locked and have a newest version of another maker than the
     /// mark. The mark's maker has rolled back, and cannot mark again.
     harmless: Vec<Met>,
-    /// Entries whose rows were gone. No lock prevents their return: they are checked again under the
-    /// guard, which is also held for the put.
+    /// Entries whose rows were gone. No lock prevents their return: they are checked again under
+    /// the guard, which is also held for the put.
     gone: Vec<Met>,
 }
 

@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 /// Limit for connecting. The joiner listens already, so only a network that loses packets needs it.
 const CONNECT: Duration = Duration::from_secs(30);
-/// Limit for the joiner's answer to a greeting. The joiner may first wait for another connection, for
-/// `joiner::GREETING`.
+/// Limit for the joiner's answer to a greeting. The joiner may first wait for another connection,
+/// for `joiner::GREETING`.
 const ANSWER: Duration = Duration::from_secs(60);
 
 pub fn run(options: &Options) -> Result<()> {

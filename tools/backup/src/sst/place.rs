@@ -1,14 +1,14 @@
 //! From the restored files to the data directory.
 //!
-//! - **T1** The old files stay until the new ones are complete and checked. So a transfer that fails
-//!   before has changed nothing.
+//! - **T1** The old files stay until the new ones are complete and checked. So a transfer that
+//!   fails before has changed nothing.
 //! - **T2** From the first change of the data directory to the last one, Sluice's files there say
 //!   that the node's position is unknown. A start after a crash in between then asks for a full
 //!   transfer. It never takes half of the files for a state.
 //!
-//! The steps: one system call exchanges the old and the new directory of Sluice. The other old files
-//! are removed. The binary logs and the files of the other engines are moved in. Last, the position
-//! is stored in Sluice's files.
+//! The steps: one system call exchanges the old and the new directory of Sluice. The other old
+//! files are removed. The binary logs and the files of the other engines are moved in. Last, the
+//! position is stored in Sluice's files.
 use super::options::Options;
 use super::{log, position, watch};
 use crate::other_engines::{ends_with_us, last_lines};
@@ -28,8 +28,8 @@ const UNFINISHED: &str = ".sst";
 /// The server's start scripts look for this file.
 const IN_PROGRESS: &str = "sst_in_progress";
 
-/// Directories of other engines outside the data directory: the option that names the directory, and
-/// the beginnings of their files' names.
+/// Directories of other engines outside the data directory: the option that names the directory,
+/// and the beginnings of their files' names.
 const DIRECTORIES: &[(&str, &[&str])] = &[
     ("innodb-data-home-dir", &["ibdata", "ibtmp"]),
     ("innodb-log-group-home-dir", &["ib_logfile"]),

@@ -16,8 +16,8 @@ pub static IN_PROGRESS: OnceLock<PathBuf> = OnceLock::new();
 /// A folder for temporary files that is removed then.
 pub static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
 
-/// Otherwise sockets and locks of the server would stay open after its end, and be in the way of the
-/// next server.
+/// Otherwise sockets and locks of the server would stay open after its end, and be in the way of
+/// the next server.
 pub fn close_inherited_files() {
     // SAFETY: called first, so no file above standard error is this program's.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };

@@ -86,8 +86,8 @@ pub fn same_secret(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (x, y)| all | (x ^ y)) == 0
 }
 
-/// Keepalive: if the other machine fails, the connection ends after half a minute. A timeout of reads
-/// would not serve, because a backup may pause for longer.
+/// Keepalive: if the other machine fails, the connection ends after half a minute. A timeout of
+/// reads would not serve, because a backup may pause for longer.
 pub fn notice_dead_peer(peer: &TcpStream) {
     let set = |level, name, value: libc::c_int| {
         // SAFETY: the descriptor is open, and the value is a live int. A failure is without harm.
