@@ -31,7 +31,7 @@ namespace sluice {
 class OnlineRebuild;
 
 /* Whether the server checks UNIQUE indexes of its own (over hashes, WITHOUT OVERLAPS) before it
-   writes a row, below SERIALIZABLE. Elsewhere it checks behind the write, which locks no gap. */
+   writes a row, below SERIALIZABLE. Elsewhere it checks after the write, which locks no gap. */
 bool checks_unique_first(const THD *thd, const TABLE_SHARE *share);
 
 } // namespace sluice
@@ -161,7 +161,7 @@ public:
   void compute_virtual_columns_of_foreign_record(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
 
-  /* Galera; certify.cc. HA_ERR_ code, told. */
+  /* Galera; certify.cc. HA_ERR_ code, reported. */
   int certify(THD *thd, const uchar *old_record, const uchar *new_record);
 
   static constexpr uint KEY_BYTES_MAX= 3072;
@@ -177,7 +177,7 @@ private:
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);
-  /* connect(), before a change. HA_ERR_ code, told: a cluster refuses the change. */
+  /* connect(), before a change. HA_ERR_ code, reported: a cluster refuses the change. */
   int connect_to_write();
   slc_trx *trx() const { return unlikely(m_own_trx != nullptr) ? m_own_trx : m_connection->trx(); }
 

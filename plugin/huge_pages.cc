@@ -14,7 +14,7 @@ namespace {
 /* PR_THP_DISABLE_EXCEPT_ADVISED, which older headers lack. */
 constexpr unsigned long EXCEPT_ADVISED= 2;
 
-/* The time between two checks, and the limit. The server may have to recover other engines first. */
+/* Time between two checks, and the limit. The server may have to recover other engines first. */
 constexpr std::chrono::milliseconds STEP(2);
 constexpr std::chrono::minutes LONGEST(10);
 

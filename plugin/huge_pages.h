@@ -13,8 +13,8 @@
 
 namespace sluice {
 
-/* Starts a thread that waits for the server's call. Does nothing if huge pages are off already: then
-   an administrator has turned them off. */
+/* Starts a thread that waits for the server's call. Does nothing if huge pages are off already:
+   then an administrator has turned them off. */
 void start_keeping_huge_pages();
 /* Ends that thread. */
 void stop_keeping_huge_pages();

@@ -101,7 +101,7 @@ private:
   std::string m_error;
 };
 
-/* Changes the rows of `table` from `was` to `is`, and `was` with each row. True: all were changed. */
+/* Changes the rows of `table` from `was` to `is`, and `was` with them. True: all were changed. */
 bool write_rows(Local &local, const std::string &table, Rows &was, const Rows &is)
 {
   for (auto row= was.begin(); row != was.end();)

@@ -1,4 +1,4 @@
-/* InnoDB's tables of INFORMATION_SCHEMA about the catalog, files and metrics, and all those that are
+/* InnoDB's tables of INFORMATION_SCHEMA about the catalog, files and metrics, and those that are
    always empty. INNODB_TRX, _LOCKS and _LOCK_WAITS are in lock_tables.cc, INNODB_BUFFER_POOL_STATS
    in buffer_pool_stats.cc, INNODB_SYS_FOREIGN and _FOREIGN_COLS in foreign_table.cc. A column whose
    value the engine does not have is NULL, or 0 if it must not be NULL. Shown to users with the
