@@ -141,8 +141,8 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused_by_name() {
         for (text, why) in [
-            ("", "no page list"),
-            ("5,7\n5,8\n", "no page list"),
+            ("", "not a page list"),
+            ("5,7\n5,8\n", "not a page list"),
             ("sluice page list 2 0000000000000007 0 00000000\n", "version 2"),
             ("sluice page list 1 7\n", "first line"),
         ] {
