@@ -1,8 +1,8 @@
 //! Mutexes with ranks: a thread takes them in ascending order of [`Rank`] only.
 //!
 //! Debug builds check the order at each lock. Page latches have a protocol of their own (invariant
-//! I5, `pool`): they come before every rank here but those marked "over latches". A mutex of such a
-//! rank is taken only while no latch is held. Called by: every layer.
+//! I5, `pool`): they come before every rank except those marked "taken before page latches". A
+//! mutex of such a rank is taken only while no latch is held. Called by: every layer.
 use super::observer::mutex_wait;
 use super::schedule_jitter::before_lock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -38,7 +38,8 @@ pub enum Rank {
     PageCounts = 16,
     /// Serialises the check-then-insert of one unique key value. Taken before page latches.
     UniqueGuard = 20,
-    /// Prepared transactions whose outcome another connection may decide. Taken before page latches.
+    /// Prepared transactions whose outcome another connection may decide. Taken before page
+    /// latches.
     InDoubt = 30,
     /// Search of the wait-for graph: looks into row lock shards, one after another.
     DeadlockSearch = 36,
