@@ -35,7 +35,7 @@ public:
   /* same_columns: both records have the same columns at the same places. */
   AlteredRow(const TABLE *table, TABLE *altered, const ColumnChange &change, bool same_columns);
   AlteredRow(const AlteredRow &)= delete;
-  /* SLC_ROW_NOT_MADE: a column that is to be NOT NULL has NULL; the error is told. */
+  /* SLC_ROW_NOT_MADE: a NOT NULL column has NULL; the error is reported. */
   slc_err take();
 
 private:

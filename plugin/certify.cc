@@ -163,7 +163,7 @@ int ha_sluice::certify(THD *thd, const uchar *old_record, const uchar *new_recor
 {
   if (likely(!is_local_to_cluster(thd)) || table->s->tmp_table != NO_TMP_TABLE)
     return 0;
-  /* CREATE TABLE ... SELECT: one key of the whole table, at its end. Nobody knows the table yet. */
+  /* CREATE TABLE ... SELECT: one key of the whole table, at its end. The table is still private. */
   if (thd_sql_command(thd) == SQLCOM_CREATE_TABLE || wsrep_consistency_check(thd))
     return 0;
   if (!m_certified)

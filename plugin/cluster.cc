@@ -337,8 +337,8 @@ longlong global_variable(const char *name, longlong otherwise)
   return variable->val_int(&is_null, nullptr, OPT_GLOBAL, &null_clex_str);
 }
 
-/* One log has a later position than the other, and the end of the other may be lost: what it held
-   is below the position, and nobody would send it again. */
+/* One log has a later position than the other, and the end of the other may be lost. Its changes
+   are below the position, so no node would send them again. */
 bool lost_an_end(const Stored &ours, const XID &theirs)
 {
   if (ours.state == STATE_CLEAN || !wsrep_is_wsrep_xid(&theirs) || !wsrep_is_wsrep_xid(&ours.xid) || !same_cluster(ours.xid, theirs))

@@ -41,10 +41,10 @@ ClusterPosition position_of(const XID &xid);
    was done. */
 bool commit_in_cluster(THD *thd, slc_trx *trx);
 
-/* HA_ERR_ code, told: another replicated engine has changes in this transaction, or will have
+/* HA_ERR_ code, reported: another replicated engine has changes in this transaction, or will have
    (G8). */
 int refuse_second_engine(THD *thd, const TABLE_SHARE *share);
-/* HA_ERR_ code, told: the cluster cannot replicate a sequence of this engine. */
+/* HA_ERR_ code, reported: the cluster cannot replicate a sequence of this engine. */
 int refuse_sequence(THD *thd, const TABLE_SHARE *share);
 
 /* At the start, once the engine is open and before the server recovers (G7). */

@@ -158,7 +158,7 @@ void set_null_bit(std::vector<uchar> &nulls, const Column &column, bool is_null)
     nulls[column.null_offset]&= ~column.null_bit;
 }
 
-/* What lies behind the last column that is wanted is not walked over. */
+/* Parts after the last wanted column are left out. */
 void stop_at_last_wanted(std::vector<OldRowPlan::Part> &parts)
 {
   while (!parts.empty() && !parts.back().wanted)

@@ -1,15 +1,20 @@
-/* ha_sluice: one open table of one statement, as the server drives it. The methods are short: bytes
-   are made by Codec, transactions are kept by Connection, what handlers of a table share is in
-   Share, and the engine does the work.
+/* ha_sluice: the handler, which the server has for each table that a statement opens. The methods
+   are short: Codec encodes rows and keys, Connection has the transaction, Share has what all
+   handlers of a table share, and the engine does the work.
 
-   The trip of a SELECT by key:  store_lock -> external_lock (Connection::use) -> index_init ->
-   index_read_map -> seek (key image, bounds, slc_cursor_seek) -> deliver (condition, row) ->
-   index_next_same ... -> index_end of an INSERT:  external_lock -> write_row (clustered key, row,
-   entries) -> slc_row_insert of an UPDATE:  ... index_read_map -> update_row (old and new entries
-   compared) -> slc_row_update or slc_row_move Files: ha_sluice.cc (open, flags), ha_lock.cc,
-   ha_read.cc, ha_write.cc, virtual_columns.cc, autoinc.cc, sequence.cc, load.cc, bulk.cc, stats.cc,
-   ddl.cc, inplace.cc, inplace_check.cc, admin.cc, foreign.cc, foreign_rows.cc, certify.cc. Called
-   by: the server. */
+   The calls of a statement:
+
+   - SELECT by key: store_lock, external_lock (Connection::use), index_init, index_read_map. The
+     last one calls seek (key image, bounds, slc_cursor_seek) and deliver (condition, row). Then
+     index_next_same for each further row, and index_end.
+   - INSERT: external_lock, write_row (clustered key, row, entries), slc_row_insert.
+   - UPDATE: as SELECT, then update_row (compares old and new entries), slc_row_update or
+     slc_row_move.
+
+   Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc, virtual_columns.cc,
+   autoinc.cc, sequence.cc, load.cc, bulk.cc, statistics.cc, ddl.cc, inplace.cc, inplace_check.cc,
+   admin.cc, foreign.cc, foreign_rows.cc, certify.cc.
+   Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
 #include "compat.h"
@@ -26,7 +31,7 @@ namespace sluice {
 class OnlineRebuild;
 
 /* Whether the server checks UNIQUE indexes of its own (over hashes, WITHOUT OVERLAPS) before it
-   writes a row, below SERIALIZABLE. Elsewhere it checks behind the write, which locks no gap. */
+   writes a row, below SERIALIZABLE. Elsewhere it checks after the write, which locks no gap. */
 bool checks_unique_first(const THD *thd, const TABLE_SHARE *share);
 
 } // namespace sluice
@@ -156,7 +161,7 @@ public:
   void compute_virtual_columns_of_foreign_record(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
 
-  /* Galera; certify.cc. HA_ERR_ code, told. */
+  /* Galera; certify.cc. HA_ERR_ code, reported. */
   int certify(THD *thd, const uchar *old_record, const uchar *new_record);
 
   static constexpr uint KEY_BYTES_MAX= 3072;
@@ -172,7 +177,7 @@ private:
   int fail(slc_err error);
   /* The connection, with a transaction started; every access begins with it. */
   sluice::Connection *connect(bool writes);
-  /* connect(), before a change. HA_ERR_ code, told: a cluster refuses the change. */
+  /* connect(), before a change. HA_ERR_ code, reported: a cluster refuses the change. */
   int connect_to_write();
   slc_trx *trx() const { return unlikely(m_own_trx != nullptr) ? m_own_trx : m_connection->trx(); }
 

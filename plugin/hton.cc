@@ -237,7 +237,7 @@ int signal_ddl_recovery_done(handlerton *)
 {
   in_ddl_recovery= false;
   drop_forgotten_tables();
-  keep_huge_pages();
+  start_keeping_huge_pages();
   slc_engine_start_background(engine);
 #ifdef SLUICE_STAND_IN
   start_statistics_writer();
@@ -454,7 +454,7 @@ int init(void *plugin)
 
 int deinit(void *)
 {
-  forget_huge_pages();
+  stop_keeping_huge_pages();
 #ifdef SLUICE_STAND_IN
   stop_statistics_writer();
 #endif

@@ -50,8 +50,8 @@ std::vector<std::string> numbers_of(const std::string &line)
 
 std::string sum(const std::string &a, const std::string &b) { return std::to_string(std::stoull(a) + std::stoull(b)); }
 
-/* The lines that InnoDB has for one of the engine's; empty: the line stays as it is. */
-std::string in_words_of_innodb(const std::string &line)
+/* InnoDB's lines for a line of the engine; empty: the line is shown unchanged. */
+std::string innodb_lines_for(const std::string &line)
 {
   const std::vector<std::string> n= numbers_of(line);
   if (begins(line, "Averages per second and hit rates") && n.size() == 1)
@@ -65,7 +65,7 @@ std::string in_words_of_innodb(const std::string &line)
     return "Mutex waits " + n[0] + ", now " + n[1] + " (SHOW ENGINE INNODB MUTEX has them by mutex)";
   if (begins(line, "Change buffer: size "))
     return "Ibuf" + line.substr(strlen("Change buffer"));
-  /* The engine does not tell their kinds apart. */
+  /* The engine does not count the kinds of discarded changes separately. */
   if (begins(line, "discarded operations: ") && n.size() == 1)
     return "discarded operations:\n insert " + n[0] + ", delete mark 0, delete 0";
   if (begins(line, "Last checkpoint at ") && n.size() == 1)
@@ -104,14 +104,14 @@ std::string monitor_text(const std::string &text)
     }
     else if (line == "buffered operations:")
     {
-      /* InnoDB has no such lines; its own stand together. */
+      /* InnoDB has no such lines: they are shown after its own lines about the change buffer. */
       buffered= line + next + "\n";
       i++;
     }
     else
     {
-      const std::string words= in_words_of_innodb(line);
-      out+= (words.empty() ? line : words) + "\n";
+      const std::string shown= innodb_lines_for(line);
+      out+= (shown.empty() ? line : shown) + "\n";
       if (begins(line, "discarded operations"))
         out+= buffered;
     }

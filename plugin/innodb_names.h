@@ -8,7 +8,8 @@
 
 namespace sluice {
 
-/* A row of INNODB_METRICS: a counter of ours. The divisor turns its unit into InnoDB's. */
+/* A row of INNODB_METRICS: InnoDB's name, and the engine's counter. The counter divided by the
+   divisor has InnoDB's unit. */
 struct InnodbMetric
 {
   const char *name, *counter;

@@ -1,10 +1,10 @@
 /* mysql.innodb_table_stats and mysql.innodb_index_stats, as InnoDB keeps them: a thread writes the
    engine's statistics there, within a second, and at once for ANALYZE TABLE. The engine does not
-   read the tables: a change of theirs by hand is overwritten when statistics are computed again.
-   The thread runs statements on a connection inside the server, without binary log. It is not there
-   with innodb_read_only, and while the system tables are made. A table that cannot be written (it
-   is missing, or locked) makes one warning in the error log, and is tried again. Compiled only for
-   a plugin with InnoDB's name.
+   read the tables: a manual change is overwritten when statistics are computed again. The thread
+   runs statements on a connection inside the server, without binary log. There is no thread with
+   innodb_read_only, and while the system tables are created. If a table cannot be written (it is
+   missing, or locked), the error log gets one warning, and the thread tries again. Compiled only
+   for a plugin with InnoDB's name.
    Latches: one mutex of its own, never held during a statement. */
 #include "innodb_stats_tables.h"
 #include "engine.h"
@@ -25,7 +25,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-/* A key is what follows WHERE, a value what follows VALUES. */
+/* Rows as SQL text. The key is the condition after WHERE, the value the list after VALUES. */
 using Rows= std::map<std::string, std::string>;
 
 struct Statistics
@@ -101,7 +101,7 @@ private:
   std::string m_error;
 };
 
-/* Makes `table` from `was` to `is`. True: done. What is done is noted in `was`. */
+/* Changes the rows of `table` from `was` to `is`, and `was` with them. True: all were changed. */
 bool write_rows(Local &local, const std::string &table, Rows &was, const Rows &is)
 {
   for (auto row= was.begin(); row != was.end();)
@@ -150,7 +150,7 @@ public:
     std::unique_lock<std::mutex> lock(m_mutex);
     if (!m_thread.joinable() || m_stops)
       return;
-    /* The round that is under way may have read the statistics before. */
+    /* A round that runs now may have read the statistics before they changed. */
     const uint64_t wanted= m_rounds_begun + 1;
     m_asked= true;
     m_wake.notify_all();
@@ -187,7 +187,7 @@ private:
       return;
     Local local;
     bool done= local.is_open();
-    /* What is there after a start may be old. */
+    /* After a start the tables may have outdated rows. */
     if (done && !m_is_known)
       done= local.run("DELETE FROM mysql.innodb_table_stats") && local.run("DELETE FROM mysql.innodb_index_stats");
     m_is_known|= done;

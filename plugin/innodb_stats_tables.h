@@ -11,7 +11,7 @@ namespace sluice {
 void start_statistics_writer();
 /* Before the server's connections end. */
 void stop_statistics_writer();
-/* After new statistics: waits until the tables have them, but not long. */
+/* Waits until the tables have the newest statistics, for two seconds at most. */
 void wait_for_statistics_tables();
 
 } // namespace sluice

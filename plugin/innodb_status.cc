@@ -1,6 +1,6 @@
-/* Status variables of the stand-in: Innodb_*, under InnoDB's names as far as the engine counts the
-   same, then the engine's other counters. A name of InnoDB's for which there is nothing to count is
-   0, because tools compute with it. Compiled only for a plugin with InnoDB's name.
+/* Status variables of the stand-in, Innodb_*: first InnoDB's, then the engine's other counters. A
+   variable of InnoDB that the engine does not count is 0, because tools compute with it. Compiled
+   only for a plugin with InnoDB's name.
    Called by: the server (SHOW STATUS), innodb_tables. */
 #include "engine.h"
 #include "innodb_names.h"
@@ -63,7 +63,7 @@ namespace {
 
 constexpr uint64_t PAGE_BYTES= 16384;
 
-/* counter * factor / divisor + more. An empty counter is 0. */
+/* The value is counter * factor / divisor + more. An empty name of a counter counts as 0. */
 struct Status
 {
   const char *name, *counter;
@@ -71,7 +71,8 @@ struct Status
   const char *more= "";
 };
 
-/* In the order of InnoDB's list. Those that have InnoDB's name among our own are not repeated. */
+/* In the order of InnoDB's list. Missing are those whose name is also the name of a counter of the
+   engine. */
 const Status innodb_status[]= {
   {"adaptive_hash_hash_searches", ""},
   {"adaptive_hash_non_hash_searches", ""},
@@ -151,7 +152,7 @@ const Status innodb_status[]= {
   {"bulk_operations", ""},
 };
 
-/* Of features that a server's InnoDB may lack. */
+/* Features that a server's InnoDB may have or lack: shown as OFF. */
 const char *const absent[]= {"have_lz4", "have_lzo", "have_lzma", "have_bzip2", "have_snappy", "have_punch_hole"};
 
 /* Variables that are texts, by their number in slc_pool_status_text(). */

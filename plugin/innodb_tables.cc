@@ -1,8 +1,8 @@
-/* Those of InnoDB's tables of INFORMATION_SCHEMA that the stand-in fills from lists of its own, and
-   those that are empty. INNODB_TRX, _LOCKS and _LOCK_WAITS are in lock_tables.cc,
-   INNODB_BUFFER_POOL_STATS in buffer_pool_stats.cc, INNODB_SYS_FOREIGN and _FOREIGN_COLS in
-   foreign_table.cc. A column whose value the engine does not have is 0, or NULL where it may be.
-   Shown to users with the privilege PROCESS. Compiled only for a plugin with InnoDB's name.
+/* InnoDB's tables of INFORMATION_SCHEMA about the catalog, files and metrics, and those that are
+   always empty. INNODB_TRX, _LOCKS and _LOCK_WAITS are in lock_tables.cc, INNODB_BUFFER_POOL_STATS
+   in buffer_pool_stats.cc, INNODB_SYS_FOREIGN and _FOREIGN_COLS in foreign_table.cc. A column whose
+   value the engine does not have is NULL, or 0 if it must not be NULL. Shown to users with the
+   privilege PROCESS. Compiled only for a plugin with InnoDB's name.
    Called by: the server. */
 #include "engine.h"
 #include "errors.h"
@@ -74,7 +74,7 @@ private:
 
 /* ---- tables ---- */
 
-/* What the tables of InnoDB have together, and the engine's lists have apart. */
+/* The tables, from two lists of the engine: InnoDB shows columns of both in one table. */
 struct Dictionary
 {
   struct Table
@@ -277,7 +277,7 @@ void store_metric(NamedRow &row, const slc_metric &metric, const std::string &na
   row.end();
 }
 
-/* Under InnoDB's name, if it has one, and under ours. */
+/* Stores a counter under its own name, and under InnoDB's name if it has one. */
 void add_metric(void *ctx, const slc_metric *metric)
 {
   NamedRow &row= *static_cast<NamedRow *>(ctx);

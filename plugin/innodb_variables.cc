@@ -1,7 +1,7 @@
 /* The variables of the stand-in: those of InnoDB, as innodb_variables.inc lists them. A variable
-   that is a setting of ours gives its value to the setting. One that does nothing makes one note in
-   the error log when it is given a value that is not its default. Compiled only for a plugin with
-   InnoDB's name. Called by: hton (at the start), the server. */
+   that stands for a setting of Sluice gives its value to the setting. A variable without an effect
+   makes one note in the error log, when it gets a value that is not its default. Compiled only for
+   a plugin with InnoDB's name. Called by: hton (at the start), the server. */
 #include "engine.h"
 #include "settings.h"
 #include <algorithm>
@@ -42,18 +42,18 @@ ulonglong files_to_open(ulonglong number) { return number ? number : 2000; }
 struct Conversion
 {
   ulonglong (*to_setting)(ulonglong);
-  /* The variable then shows what the setting is. */
+  /* The variable then shows the value of the setting. */
   bool is_shown;
 };
 constexpr Conversion AS_IS= {as_is, true}, MIB= {whole_mib, true}, PAGES4K= {whole_pages, true}, IO_MAX= {max_of_io, true},
                      OPEN_FILES= {files_to_open, true}, COMMIT_FLUSH= {commit_flush, false}, SHUTDOWN= {shutdown_kind, false},
                      FLUSH_METHOD= {method_of_files, false};
 
-/* ---- what a row is ---- */
+/* ---- a row of innodb_variables.inc ---- */
 
 struct What
 {
-  const char *setting;                  /* nullptr: it does nothing */
+  const char *setting;                  /* nullptr: it has no effect */
   Conversion conversion;
   const char *why;
 };
@@ -76,21 +76,21 @@ Variable &variable(const char *name)
   return *std::find_if(variables, variables + variable_count, [name](const Variable &v) { return !strcmp(v.name, name); });
 }
 
-void note_idle(const char *name)
+void note_no_effect(const char *name)
 {
-  Variable &idle= variable(name);
-  if (idle.noted)
+  Variable &ignored= variable(name);
+  if (ignored.noted)
     return;
-  idle.noted= true;
-  const std::string text= std::string(SLUICE_ENGINE_NAME ": ") + variable_name(name) + " does nothing: " + idle.what.why;
-  /* Data that are to be encrypted and are not: more than a note. */
+  ignored.noted= true;
+  const std::string text= std::string(SLUICE_ENGINE_NAME ": ") + variable_name(name) + " has no effect: " + ignored.what.why;
+  /* The user wants encryption, and data are not encrypted: a warning. */
   if (strstr(name, "encrypt"))
     sql_print_warning("%s", text.c_str());
   else
     sql_print_information("%s", text.c_str());
 }
 
-/* Settings change each other: the variables show what they are. */
+/* A change of one setting may change others: sets all variables to their settings' values. */
 void show_settings()
 {
   for (size_t i= 0; i < variable_count; i++)
@@ -103,20 +103,20 @@ void changed(THD *thd, const char *name)
 {
   Variable &set= variable(name);
   if (!set.what.setting)
-    return set.is_default() ? void() : note_idle(name);
+    return set.is_default() ? void() : note_no_effect(name);
   const OwnSetting &setting= *find_own_setting(set.what.setting);
   const ulonglong wanted= set.what.conversion.to_setting(set.get());
   if (!setting.at_start)
     setting.change(thd, wanted);
   else if (setting.in_range(wanted) != setting.number())
-    my_printf_error(ER_UNKNOWN_ERROR, "%s holds from the start of the server on: give it as an option", MYF(ME_WARNING | ME_ERROR_LOG),
+    my_printf_error(ER_UNKNOWN_ERROR, "%s takes effect only at a start of the server: set it as an option", MYF(ME_WARNING | ME_ERROR_LOG),
                     variable_name(name).c_str());
   show_settings();
 }
 
 /* ---- the values, and what the server calls ---- */
 
-/* Those that are no options keep the initial value. */
+/* Variables that are not options keep the initial value. */
 struct Values
 {
 #define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) my_bool NAME= DEFAULT;
@@ -141,7 +141,7 @@ struct Values
   {                                                                                                                    \
     *static_cast<TYPE *>(to)= *static_cast<const TYPE *>(from);                                                        \
     if (*static_cast<const TYPE *>(from) != static_cast<TYPE>(DEFAULT))                                                \
-      note_idle(#NAME);                                                                                                \
+      note_no_effect(#NAME);                                                                                           \
   }
 /* Texts are kept by the server (PLUGIN_VAR_MEMALLOC). */
 #define CHECK(NAME, DEFAULT)                                                                                           \
@@ -159,7 +159,7 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
     text= thd_strmake(thd, text, length);
   *static_cast<const char **>(save)= text;
   if (text && strcmp(text, by_default))
-    note_idle(name);
+    note_no_effect(name);
   return 0;
 }
 
@@ -175,8 +175,8 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 #define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT) CHECK(NAME, DEFAULT)
 #include "innodb_variables.inc"
 
-#define OURS(SETTING, CONVERSION) "The setting " #SETTING " of Sluice"
-#define IDLE(WHY) "Does nothing: " WHY
+#define MAPPED(SETTING, CONVERSION) "The setting " #SETTING " of Sluice"
+#define NO_EFFECT(WHY) "Has no effect: " WHY
 #define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_SYSVAR_BOOL(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
 #define INNODB_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                                      \
   MYSQL_SYSVAR_UINT(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
@@ -198,15 +198,15 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 #define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                              \
   MYSQL_THDVAR_STR(NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
 #include "innodb_variables.inc"
-#undef OURS
-#undef IDLE
+#undef MAPPED
+#undef NO_EFFECT
 
-/* ---- all of them ---- */
+/* ---- the table of all variables ---- */
 
 bool is_text(const char *text, const char *by_default) { return !strcmp(text ? text : "", by_default); }
 
-#define OURS(SETTING, CONVERSION) {#SETTING, CONVERSION, nullptr}
-#define IDLE(WHY) {nullptr, AS_IS, WHY}
+#define MAPPED(SETTING, CONVERSION) {#SETTING, CONVERSION, nullptr}
+#define NO_EFFECT(WHY) {nullptr, AS_IS, WHY}
 #define NUMBER(NAME, TYPE, DEFAULT, ...)                                                                               \
   {#NAME, __VA_ARGS__, [] { return values.NAME == static_cast<TYPE>(DEFAULT); }, [] { return static_cast<ulonglong>(values.NAME); }, \
    [](ulonglong number) { values.NAME= static_cast<TYPE>(number); }},
@@ -226,8 +226,8 @@ bool is_text(const char *text, const char *by_default) { return !strcmp(text ? t
 Variable variables[]= {
 #include "innodb_variables.inc"
 };
-#undef OURS
-#undef IDLE
+#undef MAPPED
+#undef NO_EFFECT
 const size_t variable_count= array_elements(variables);
 
 st_mysql_sys_var *const innodb_variables[]= {
@@ -246,7 +246,7 @@ st_mysql_sys_var *const innodb_variables[]= {
 
 constexpr size_t VARIABLES_MAX= 300;
 
-/* A setting that InnoDB has under another name is not a variable twice. */
+/* True: InnoDB has a variable for this setting, so the setting gets no second one. */
 bool is_taken(const char *setting)
 {
   return std::any_of(variables, variables + variable_count, [setting](const Variable &v) {
@@ -254,8 +254,7 @@ bool is_taken(const char *setting)
   });
 }
 
-/* What each variable begins with; the server's own struct of that kind is known to the server
-   alone. */
+/* The first members of each variable. The server's own struct for them is in no header. */
 struct Header
 {
   MYSQL_PLUGIN_VAR_HEADER;
@@ -321,7 +320,7 @@ void take_innodb_options()
     if (const char *name= variables[i].what.setting)
       find_own_setting(name)->start(variables[i].what.conversion.to_setting(variables[i].get()));
     else if (!variables[i].is_default())
-      note_idle(variables[i].name);
+      note_no_effect(variables[i].name);
   show_settings();
 }
 

@@ -1,5 +1,5 @@
-/* What the keys of an index are made of, told to the engine: the shapes of their parts, and for
-   foreign keys the parts' columns and domains. Called by: ddl, inplace, statistics. */
+/* The parts of an index's keys, as the engine gets them: the shapes of the parts, and for foreign
+   keys their columns and domains. Called by: ddl, inplace, statistics. */
 #ifndef SLUICE_KEY_PARTS_H
 #define SLUICE_KEY_PARTS_H
 #include "compat.h"

@@ -3,7 +3,7 @@
    PROCESS.
 
    A statement that reads more than one of them sees one report in all of them, so that joins fit.
-   Transactions and waits are those of one moment; engine/src/txn/lock_report.rs says what that
+   Transactions and waits are those of one moment; engine/src/txn/lock/report.rs says what that
    costs. What only the server knows, such as statements, is taken from its connections afterwards.
    Each connection's mutex is only tried: a connection that just ends or begins a statement shows
    none. Called by: the server. */

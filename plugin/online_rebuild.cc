@@ -182,7 +182,7 @@ slc_err OnlineRebuild::fill()
   slc_load_end(m_load);
   m_load= nullptr;
   m_writes= slc_trx_new(engine, &m_waiter, thd_get_thread_id(m_thd));
-  /* The old table's rows satisfy its foreign keys, and nobody refers to the new table yet. */
+  /* The old table's rows satisfy its foreign keys, and no table refers to the new one yet. */
   slc_trx_foreign_key_checks(m_writes, 0);
   thd_progress_next_stage(m_thd);
   return follow();
@@ -198,8 +198,8 @@ slc_err OnlineRebuild::follow()
   });
 }
 
-/* What a round has written. The rows count as old ones once the table is published: nobody reads
-   them before. */
+/* Commits what a round has written. The rows count as old ones once the table is published: no
+   session reads them before. */
 slc_err OnlineRebuild::commit_round(bool last)
 {
   return slc_trx_is_started(m_writes) ? slc_trx_commit(m_writes, last) : SLC_OK;

@@ -249,7 +249,7 @@ bool RowHistory::is_sound() const
   return is_empty() ? m_current == FIRST_NUMBER : find(m_current) != nullptr;
 }
 
-/* Names come behind these lines, in those of the keys. */
+/* Names follow these lines, in the lines of the keys. */
 bool RowHistory::parse(slc_bytes note)
 {
   const std::string text(reinterpret_cast<const char *>(note.ptr), note.len);

@@ -2,7 +2,7 @@
 
    Without a binlog, the server writes into tc.log the numbers of transactions over several engines
    that are to be committed, and its engines need not sync their commits. At the next start
-   (10.11.18 and 11.8.6: xarecover_handlerton() in handler.cc) it reads the numbers. But it rolls
+   (10.11.18 and 11.8.6: xarecover_handlerton() in sql/handler.cc) it reads the numbers. But it rolls
    back everything that is prepared, these transactions too: a COMMIT that was answered is lost, or
    one engine's part of it. So they are committed here, in every engine that is there, before the
    server recovers. A server that does it right finds nothing left to do.

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""The commands of docs/guide/backup-and-restore.md on a small server: a DBA's day. A part of make test.
+"""Tests the commands of docs/guide/backup-and-restore.md on a small server. A part of make test.
 
-A full backup and an increment, a table that is dropped by mistake, a restore, the binary log up to a time before the mistake, an XA
-transaction that was prepared at the backup, one table brought back by mariadb-dump, a stream, a full target disk, mariadb-backup alone.
-Exit code 1 if something is not as the guide says.
+It makes a full backup and an increment, drops a table by mistake, restores, and applies the binary log up to a time before the mistake.
+It also tests an XA transaction that was prepared at the backup, the restore of one table by mariadb-dump, a stream, a full target disk,
+and mariadb-backup alone. Exit code 1 if something is not as the guide says.
 """
 import pathlib
 import shutil
@@ -18,7 +18,7 @@ from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 TOOL, CHECKER = ROOT / "target/release/sluice-backup", ROOT / "target/release/sluice-check"
 OPTIONS = ["--log-bin=bin", "--binlog-format=ROW", "--server-id=1", "--innodb-buffer-pool-size=16M", "--sluice-buffer-pool-size=16M"]
-# What a full disk allows.
+# Size of the full disk.
 FILE_KIB_MAX = 1024
 
 

@@ -1,8 +1,7 @@
 #!/usr/bin/env python3
-"""Rounds of a hot backup under load: 8 writers on Sluice and InnoDB, definitions that change, bulk loads. Each backup is restored
-elsewhere. Every index must agree with its table, and every table, row by row, with the state at the binary log position that the
-backup names: a reference server that has replayed the binary log up to there. Some rounds kill the tool or the server with kill -9
-at a random moment: then there is a whole backup, or none.
+"""Rounds of hot backups under load: 8 writers on Sluice and InnoDB, DDL, bulk loads. Each backup is restored elsewhere. Every index must
+agree with its table. Every table must agree, row by row, with a reference server that has replayed the binary log up to the position in
+the backup. In some rounds the tool or the server gets kill -9 at a random moment: then there must be a complete backup, or none.
 
     scripts/backup_rounds.py --rounds 50 --kills 20
     scripts/backup_rounds.py --rounds 2 --kills 2 --rows 20000 --writers 4      (a part of make test)

@@ -3,14 +3,17 @@
 
     scripts/galera.py --quick                 what `make test` runs: less than a minute
     scripts/galera.py --minutes 30            12 writers on all nodes, kill -9 of a random node every minute
-    scripts/galera.py --sst sluice ...        full transfers by Sluice's hot backup; both: by turns
+    scripts/galera.py --sst sluice ...        full transfers by Sluice's hot backup; --sst both: alternately with rsync
     scripts/galera.py --engine InnoDB ...     the control
 
-The first node makes the cluster, the others join by a full state transfer. Then: statements that must be replicated, and statements
-that must be refused, by name and without a change; writers on all nodes on a few hot rows and many cold ones, with foreign keys; definitions that change
-meanwhile; nodes that are killed, and come back by the write sets that they missed, or, with their files gone, by a full transfer. At the
-end all nodes have the same rows, CHECK TABLE and sluice-check find nothing, and every acknowledged commit is there. Exit code 1 at a difference; the
-nodes' folders then stay, for a look.
+The first node bootstraps the cluster, and the others join by a full state transfer. Then the test runs:
+
+- statements that must be replicated, and statements that must be refused with a named reason and without a change;
+- writers on all nodes, on a few hot rows and many cold ones, with foreign keys, while DDL runs;
+- kills of nodes. A killed node gets the write sets that it missed, or, if its files were removed, a full transfer.
+
+At the end all nodes must have the same rows, CHECK TABLE and sluice-check must find nothing, and every acknowledged commit must be there. Exit code 1
+at a difference; the nodes' folders are then kept.
 """
 import argparse
 import os
@@ -35,7 +38,7 @@ HOT_ROWS, COLD_ROWS = 16, 10_000
 PROGRAMS = ROOT / "target/release"
 # What a node logs when a full transfer has ended.
 FULL_TRANSFER = ("rsync SST completed on joiner", "sluice: the data directory has the state")
-# What a statement of a cluster may meet: a conflict, a node that is going or not there yet.
+# Errors that a statement in a cluster may get: a conflict; a node that stops, or is not ready yet.
 CONFLICT, NOT_THERE = (1213, 1205, 1020), (1047, 1180, 1317, 1205)
 JOIN_SECONDS_MAX = 180
 SETUP = """CREATE DATABASE d; USE d;

@@ -1,19 +1,20 @@
 #!/usr/bin/env python3
-"""Full state transfers between the nodes of a Galera cluster, and how they end: `wsrep_sst_method=sluice`. Of rsync the pause only.
+"""Full state transfers between the nodes of a Galera cluster by `wsrep_sst_method=sluice`, and failures in them. Of rsync the pause only.
 
     scripts/galera_transfers.py                         all of it: some minutes
     scripts/galera_transfers.py --sst sluice --quick    a short one
     scripts/galera_transfers.py --binlog                the nodes have binary logs
 
 What it does:
-  calls      the program alone, without servers: a stranger without the secret is refused, also one that says nothing; encryption that is
-             asked for is refused by its name; the program ends with its server
+  calls      the program alone, without servers: a connection without the secret, or without any data, is refused; an option for
+             encryption is refused by its name; the program ends when its server ends
   pause      a writer on the donor while a node joins: its longest wait is printed for each method
-  joiner     kill -9 of the joiner in the middle: the donor goes on; the joiner then asks for a full transfer again
-  placing    kill -9 of the joiner while the new files take the old ones' place: it must not come up with half of them
-  donor      kill -9 of the donor in the middle: the joiner ends, and joins from another node
-  disk       the joiner's disk is full: it ends and says so, its old files stay, the donor goes on (needs root)
-After each the nodes have the same rows, and CHECK TABLE finds nothing. Exit code 1 at a fault; the nodes' folders then stay.
+  joiner     kill -9 of the joiner during the transfer: the donor continues; the joiner then requests a full transfer again
+  placing    kill -9 of the joiner while the new files replace the old ones: it must not start with half of them
+  donor      kill -9 of the donor during the transfer: the joiner ends, and later joins from another node
+  disk       the joiner's disk is full: it ends with an error, its old files stay, the donor continues (needs root)
+After each part the nodes must have the same rows, and CHECK TABLE must find nothing. Exit code 1 at a fault; the nodes' folders are
+then kept.
 """
 import argparse
 import os

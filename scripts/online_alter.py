@@ -1,12 +1,14 @@
 #!/usr/bin/env python3
 """ALTER TABLE with LOCK=NONE while clients write: their rate, their longest wait, and whether rows and indexes are right.
 
-Sysbench's table is filled, and threads of sysbench's oltp_write_only kind write to it: before, during and after an ALTER TABLE that adds
-an index, one that adds a unique index, and rebuilds (FORCE, another primary key). Afterwards CHECK TABLE ... EXTENDED must find nothing,
-and the rows read by each index must be those of the table. With --rounds ALTER TABLE is ended by KILL, or the server by kill -9, at a
-random moment, and the table must be sound with its old indexes, or with the new one. --table: the plain table, or one with partitions,
-with foreign keys in both directions, or with virtual columns. Exit code 1 if something is wrong, if writers keep less than --least of
-their rate, or if a KILL is not answered within a second.
+Threads write to sysbench's table as its oltp_write_only does: before, during and after each ALTER TABLE. The statements add an index, add
+a unique index, and rebuild the table (FORCE, another primary key). Afterwards CHECK TABLE ... EXTENDED must find nothing, and the rows read
+by each index must be those of the table.
+
+--rounds: at a random moment KILL ends the ALTER TABLE, or kill -9 the server. The table must then be intact, with its old definition or
+with the new one. --table: the plain table, or one with partitions, with foreign keys in both directions, or with virtual columns.
+
+Exit code 1 if something is wrong, if the writers keep less than the share --least of their rate, or if a KILL takes more than a second.
 """
 import argparse
 import pathlib
@@ -28,7 +30,7 @@ OPTIONS = ("--sluice-buffer-pool-size=512M", "--sluice-redo-log-capacity=512M", 
 DATABASE = "online"
 COLUMNS = "id INT NOT NULL AUTO_INCREMENT PRIMARY KEY, k INT NOT NULL, c CHAR(120) NOT NULL, pad CHAR(60) NOT NULL"
 PARENT = ["CREATE TABLE p (id INT PRIMARY KEY) ENGINE={engine}", "INSERT INTO p SELECT seq FROM seq_0_to_9"]
-# Children of every tenth row, which go with it.
+# Children of every tenth row, which a delete of their parent deletes.
 CHILD = ["CREATE TABLE ch (id INT PRIMARY KEY, FOREIGN KEY (id) REFERENCES t (id) ON DELETE CASCADE) ENGINE={engine}",
          "INSERT INTO ch SELECT id FROM t WHERE id % 10 = 0"]
 # (before, the table, after it is filled)

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Clients that insert, move and delete parents and children with foreign keys, and kill -9; then no child may lack its parent.
+"""Tests that no child row is left without its parent, while clients insert, move and delete parents and children, and after kill -9.
 
-Four foreign keys meet: a child of the primary key (CASCADE), of a secondary unique key (CASCADE on update, SET NULL on delete), of the
-same table (CASCADE), and RESTRICT. Clients use all isolation levels, savepoints and rollbacks, and few parents, so that they meet. The server is
-killed every --kill-every seconds. After each start, and at the end, every foreign key is checked with a LEFT JOIN, and CHECK TABLE ... EXTENDED must
-find nothing. Exit code 1 at the first orphan.
+There are four foreign keys: to the primary key (CASCADE), to a secondary unique key (CASCADE on update, SET NULL on delete), to the same
+table (CASCADE), and one with RESTRICT. Clients use all isolation levels, savepoints and rollbacks. There are few parents, so that clients
+conflict. The server is killed every --kill-every seconds. After each start, and at the end, a LEFT JOIN checks every foreign key, and
+CHECK TABLE ... EXTENDED must find nothing. Exit code 1 at the first orphan.
 """
 import argparse
 import pathlib
@@ -41,7 +41,7 @@ ORPHANS = {
     "by_restrict": "SELECT COUNT(*) FROM kept LEFT JOIN parent ON parent.id = kept.child_parent WHERE parent.id IS NULL",
 }
 LEVELS = ("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
-# Refusals that belong to the game: foreign keys, duplicates, deadlocks, timeouts, snapshot conflicts.
+# Expected errors: foreign keys, duplicates, deadlocks, timeouts, snapshot conflicts.
 EXPECTED = (1451, 1452, 1062, 1205, 1213, 1020, 1761, 1762, 1048)
 
 

@@ -211,7 +211,7 @@ pub unsafe extern "C" fn slc_table_check_decided(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        let Some(undecided) = engine.in_doubt.about(unsafe { name(table)? }, losers != 0)? else {
+        let Some(undecided) = engine.in_doubt.find_writer(unsafe { name(table)? }, losers != 0)? else {
             return Ok(());
         };
         unsafe { *by = undecided };

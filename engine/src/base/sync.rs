@@ -1,8 +1,8 @@
 //! Mutexes with ranks: a thread takes them in ascending order of [`Rank`] only.
 //!
 //! Debug builds check the order at each lock. Page latches have a protocol of their own (invariant
-//! I5, `pool`): they come before every rank here but those marked "over latches". A mutex of such a
-//! rank is taken only while no latch is held. Called by: every layer.
+//! I5, `pool`): they come before every rank except those marked "taken before page latches". A
+//! mutex of such a rank is taken only while no latch is held. Called by: every layer.
 use super::observer::mutex_wait;
 use super::schedule_jitter::before_lock;
 use parking_lot::{Condvar, Mutex, MutexGuard};
@@ -22,25 +22,27 @@ pub use std::thread_local;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[repr(u8)]
 pub enum Rank {
-    /// The thread of a server's hot backup, while it is started or stopped. Over latches.
+    /// The thread of a server's hot backup, while it is started or stopped. Taken before page
+    /// latches.
     BackupThread = 1,
-    /// The engine's threads, while they are started or stopped. Over latches.
+    /// The engine's threads, while they are started or stopped. Taken before page latches.
     EngineWorkers = 2,
-    /// One switch of the redo log, off or on, at a time. Over latches.
+    /// One switch of the redo log, off or on, at a time. Taken before page latches.
     RedoSwitch = 4,
-    /// One refresh of the gauges at a time. Over latches.
+    /// One refresh of the gauges at a time. Taken before page latches.
     Gauges = 6,
-    /// One computation of a table's statistics at a time. Over latches.
+    /// One computation of a table's statistics at a time. Taken before page latches.
     StatisticsCompute = 8,
-    /// DDL and the in-memory catalog. Over latches.
+    /// DDL and the in-memory catalog. Taken before page latches.
     Catalog = 10,
-    /// The first load of a table's AUTO_INCREMENT value and row count. Over latches.
+    /// The first load of a table's AUTO_INCREMENT value and row count. Taken before page latches.
     TableCounters = 14,
-    /// Page counts of a table's indexes, for the optimizer. Over latches.
+    /// Page counts of a table's indexes, for the optimizer. Taken before page latches.
     PageCounts = 16,
-    /// Serialises the check-then-insert of one unique key value. Over latches.
+    /// Serialises the check-then-insert of one unique key value. Taken before page latches.
     UniqueGuard = 20,
-    /// Prepared transactions whose outcome another connection may decide. Over latches.
+    /// Prepared transactions whose outcome another connection may decide. Taken before page
+    /// latches.
     InDoubt = 30,
     /// Search of the wait-for graph: looks into row lock shards, one after another.
     DeadlockSearch = 36,

@@ -13,12 +13,11 @@ use crate::change::Buffering;
 use crate::table::{StoreConfig, TableText};
 use std::sync::Arc;
 
-/// Takes the engine's notes for people (recovery progress, poison). Called from any thread, without
-/// latches.
+/// Writes the engine's messages to the error log. Called from any thread, without latches.
 pub type LogSink = Arc<dyn Fn(Level, &str) + Send + Sync>;
 
-/// A key as people write it: table, index (0 = clustered, i + 1 = secondary i), key. None: in
-/// hexadecimal digits. Called from any thread, without latches.
+/// A key in SQL form, from table, index (0 = clustered, i + 1 = secondary i) and key. None: it is
+/// shown in hexadecimal digits. Called from any thread, without latches.
 pub type KeyText = Arc<dyn Fn(&str, u32, &[u8]) -> Option<String> + Send + Sync>;
 
 const KIB: u64 = 1 << 10;

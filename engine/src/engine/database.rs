@@ -2,8 +2,7 @@
 //!
 //! Keys compare as bytes (I8). A table has rows, each with a clustered key, and secondary indexes
 //! whose keys the caller makes. An index entry's key is its index key followed by the clustered
-//! key. This file is a door of its own over [`Engine`], [`Store`] and [`Cursor`]; it takes no
-//! latch.
+//! key. This file is an interface over [`Engine`], [`Store`] and [`Cursor`]; it takes no latch.
 //!
 //! ```
 //! use sluice::engine::{Config, Database};
@@ -199,7 +198,7 @@ impl Transaction {
             Ok(())
         })
     }
-    /// Works with a table that another thread may drop before, or meanwhile.
+    /// Runs `body` on a table that another thread may drop before, or meanwhile.
     fn on<T>(&mut self, table: &Table, body: impl FnOnce(&Arc<Store>, &mut Trx) -> Result<T>) -> Result<T> {
         let gone = || Error::NoSuchTable(format!("{}, which was dropped", table.name()));
         self.engine.check_alive()?;

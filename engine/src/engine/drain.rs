@@ -1,7 +1,7 @@
 //! Log lines about a long drain of the change buffer: at its begin, every ten seconds, and at its
 //! end.
 //!
-//! Called by the change worker, during a drain that was asked for, and by a slow close.
+//! Called by the merge worker during a drain that a user requested, and by a slow close.
 use super::config::{Level, LogSink};
 use crate::base::observer::{progress, Stage};
 use crate::table::Store;
@@ -25,7 +25,7 @@ struct Drain {
 }
 
 impl DrainNotes {
-    /// Called now and then; `draining`: a drain is going on.
+    /// Called repeatedly. `draining`: a drain is running.
     pub fn look(&mut self, store: &Store, log: &LogSink, draining: bool) {
         let now_us = store.pool.disk().now_us();
         let merged = store.counters.change_buffer_merged_entries.get();
@@ -58,7 +58,9 @@ impl DrainNotes {
                 let done = merged - drain.merged;
                 let seconds = (now_us - drain.began_us) / 1_000_000;
                 let eta = (left as u128 * seconds as u128).checked_div(done as u128);
-                let eta = eta.map_or("no end in sight".into(), |eta| format!("about {eta} s to go"));
+                let eta = eta.map_or("more changes arrive than are merged".into(), |eta| {
+                    format!("about {eta} s to go")
+                });
                 log(
                     Level::Info,
                     &format!("change buffer: {done} entries merged in {seconds} s, {left} are left; {eta}"),
@@ -76,8 +78,8 @@ impl DrainNotes {
                         let is_stopped = store.change.was_drain_stopped() && !drain.other_stopped;
                         let why = match (is_stopped, store.change.has_unmergeable()) {
                             (true, _) => "it was stopped",
-                            (_, true) => "new ones came, or they cannot be merged (CHECK TABLE tells)",
-                            (_, false) => "new ones came",
+                            (_, true) => "new ones arrived, or they cannot be merged (CHECK TABLE shows which)",
+                            (_, false) => "new ones arrived",
                         };
                         log(Level::Info, &format!("change buffer: draining ended, {done} entries merged in {seconds} s, {left} are left: {why}"));
                     }

@@ -1,23 +1,22 @@
-//! Transactions that have written and that no connection attends to.
+//! Transactions in doubt: they have written, have not ended, and no connection executes them.
 //!
-//! - *In doubt* in the narrow sense: prepared ones, whose decision may come after their connection
-//!   has gone, or after a restart. They were found at open, or prepared by a connection that may go
-//!   away. The server offers them to every connection, before it says that the first one goes, or
-//!   without saying so.
+//! - Prepared ones, whose decision may come after their connection has ended, or after a restart.
+//!   They were found at open, or prepared by a connection that may end. The server may let another
+//!   connection decide before it reports that the first connection has ended, or without a report.
 //! - Prepared ones whose decision was begun and could not be made durable. The engine has stopped;
 //!   the next start finds them prepared or ended.
-//! - Losers found at open, until the background has rolled them back; and transactions whose
-//!   rollback waits (`table/damage.rs`).
+//! - Losers found at open, until the background thread has rolled them back; and transactions whose
+//!   rollback waits (`table/undo/retry.rs`).
 //!
-//! Users keep a definition from changing under a transaction by locks of their own (the server's
-//! metadata locks). These locks go away with the statement or the connection, so DDL asks here
-//! first ([`InDoubt::about`]). An index built from rows of a transaction in doubt would keep the
-//! rows after its rollback. A table that is replaced by a copy would lose the rows at its commit.
+//! The server's metadata locks keep a definition from changing under a transaction. These locks end
+//! with the statement or the connection, so DDL asks here first ([`InDoubt::find_writer`]). An
+//! index built from rows of a transaction in doubt would keep the rows after its rollback. A table
+//! that is replaced by a copy would lose the rows at its commit.
 //!
-//! What a loser has left to undo is not known while the background is at it: then no index is
-//! built. A transaction whose rollback waits may wait for days. Its undo records name its tables,
-//! and only these get no index. They may be dropped and replaced: the transaction will not commit,
-//! and it may be waiting for just that.
+//! While a background thread rolls losers back, it is unknown which tables they still have to undo.
+//! Until then no index is built. A transaction whose rollback waits may wait for days. Its undo
+//! records name its tables, and only these get no index. They may be dropped and replaced: the
+//! transaction will not commit, and its rollback may wait for the drop.
 //!
 //! One mutex around all lists, taken with no latch held; an end marker may be written under it.
 //! Called by: `transactions.rs`, `ffi`.
@@ -97,7 +96,7 @@ impl InDoubt {
     }
 
     /// The transaction was prepared and may outlive its connection. Called before the connection
-    /// can go. The transaction reads nothing any more: its view, which would hold purge back until
+    /// can end. The transaction reads nothing any more: its view, which would hold purge back until
     /// the decision, is closed.
     pub fn may_outlive_connection(&self, trx: &mut Trx) {
         self.store.trx_sys.visibility.close_view(trx);
@@ -116,9 +115,9 @@ impl InDoubt {
         }
     }
 
-    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]; not its view,
-    /// which would hold purge back. Its connection may be there still:
-    /// [`TrxShared::detach`](crate::txn::TrxShared::detach) says when it is not.
+    /// Keeps a prepared transaction until `Engine::decide` or [`InDoubt::take`]. Its view is
+    /// closed, because it would hold purge back. Its connection may still exist:
+    /// [`TrxShared::detach`](crate::txn::TrxShared::detach) is called when it ends.
     pub fn keep(&self, xid: Xid, mut trx: Trx) {
         self.store.trx_sys.visibility.close_view(&mut trx);
         debug_assert!(
@@ -190,9 +189,9 @@ impl InDoubt {
     /// A prepared transaction that has changed the table's rows. With `losers`, also one that may
     /// have changed them and is being rolled back, or whose rollback waits. A table that does not
     /// exist has no rows.
-    pub fn about(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
+    pub fn find_writer(&self, table: &str, losers: bool) -> Result<Option<TrxId>> {
         let trx_sys = &self.store.trx_sys;
-        // First: a transaction whose rollback begins to wait after this look counts as what it was.
+        // First: a transaction whose rollback begins to wait after this check counts as prepared.
         let waiting = self.store.rollbacks().waiting_rollbacks();
         let is_unknown = |id: TrxId| trx_sys.is_active(id) && waiting.iter().all(|(known, _)| *known != id);
         if let Some(loser) = self.losers.iter().find(|id| losers && is_unknown(**id)) {

@@ -32,14 +32,14 @@ pub struct Engine {
     pub(super) redo_switch: RedoSwitch,
     /// Held while gauges are brought up to date and read. Taken with no latch held.
     pub(super) publishing: RankedMutex<()>,
-    /// Transactions that no connection attends to.
+    /// Transactions in doubt, which no connection executes.
     pub in_doubt: InDoubt,
     /// The state of the engine's backup.
     pub backup: Arc<BackupControl>,
     pub(super) deadlocks: DeadlockTexts,
     pub(super) page_lists: Arc<PageLists>,
     pub(super) pool_rates: PoolRates,
-    /// Every deadlock goes to the log.
+    /// Write every deadlock to the error log.
     pub(super) print_all_deadlocks: Arc<AtomicBool>,
     /// Time of day (microseconds) when the disk's clock began, so that a moment is shown the same
     /// whenever a user asks.
@@ -139,10 +139,10 @@ impl Engine {
             (Close::Slow, _) | (_, 0) => {}
             (_, left) => self.note(
                 Level::Info,
-                &format!("change buffer: {left} entries stay for the next start, which merges them in its own time"),
+                &format!("change buffer: {left} entries stay for the next start, which merges them in the background"),
             ),
         }
-        // Without the log nothing but the pages can be durable.
+        // While the redo log is off, changes are durable only in their pages.
         self.redo_switch.set(true)?;
         debug_assert!(self.redo_log_is_on(), "an engine closes with its log on");
         let result = match how {
@@ -153,7 +153,7 @@ impl Engine {
         result
     }
 
-    /// Leaves nothing deferred: no old versions, no buffered changes.
+    /// Purges all old versions, and merges all buffered changes.
     fn finish_deferred_work(&self) -> Result<()> {
         self.store.pool.check_alive()?;
         self.purge_all()?;
@@ -168,8 +168,8 @@ impl Engine {
         drained
     }
 
-    /// Purges as far as that is possible: neither a page that cannot be read nor a full disk keeps
-    /// the rest from being written. A stream that fails is left out: each fails once.
+    /// Purges as much as possible. A page that cannot be read, or a full disk, does not stop the
+    /// close. An undo stream that fails is not tried again.
     fn purge_all(&self) -> Result<()> {
         debug_assert!(holds_nothing(), "I7: purge steps begin and end with nothing held");
         let mut logged = LogDedup::default();
@@ -201,7 +201,7 @@ impl Engine {
                 &format!("the next start will purge some transactions once more: {text}"),
             );
         }
-        // Open views, and ends that are not durable yet, may hold some back.
+        // Open views may hold some back, and so may commits that are not durable yet.
         match self.store.trx_sys.undo.history_length() {
             0 => {}
             left => self.note(

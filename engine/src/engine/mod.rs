@@ -1,20 +1,19 @@
-//! The engine as one object: opened on a disk, closed, and in between the transactions and tables
-//! of its users.
+//! The engine as one object: open, close, and the transactions and tables of its users.
 //!
-//! `Engine::open` creates or recovers (`start/`). Then the page cleaner and the checkpointer run.
-//! `start_background` lets purge and the rollback of losers run too: a server first finishes its
-//! own DDL recovery.
+//! `Engine::open` creates or recovers (`start/`), and starts the page cleaner and the checkpointer.
+//! `start_background` starts purge and the rollback of losers, too. It is a call of its own,
+//! because a server first finishes its own DDL recovery.
 //!
-//! Four doors lead into the engine:
+//! The engine has four interfaces:
 //!
-//! | door | for | used by |
+//! | interface | for | used by |
 //! |---|---|---|
 //! | [`Database`], [`Transaction`] | embedded users | programs |
 //! | [`Engine`] | open, close, settings, begin, commit, reports | `ffi`, [`Database`] |
 //! | [`Store`](crate::table::Store) | changes of rows; savepoints; DDL | `ffi`, [`Transaction`] |
 //! | [`Cursor`](crate::table::Cursor) | reads: one row, scans, locks | `ffi`, [`Transaction`] |
 //!
-//! [`Engine::store`] leads to the third, and with it to the fourth. A connection keeps one
+//! [`Engine::store`] returns the third, from which cursors are made. A connection keeps one
 //! [`Trx`](crate::txn::Trx), and passes it to the last three.
 //!
 //! Order, top to bottom: `database`, `start/`, `transactions`, `runtime_settings`, `pool_control`,

@@ -91,11 +91,11 @@ impl PageLists {
         state.load_status = "Loading of buffer pool begins".into();
         Ok(())
     }
-    /// Makes the present load end at its next step.
+    /// Makes the current load end at its next step.
     pub fn abort(&self) {
         self.abort.store(true, Ordering::Release);
     }
-    /// Texts about the present or the latest dump, and load.
+    /// Texts about the current or the latest dump, and load.
     pub fn status_texts(&self) -> (String, String) {
         let state = self.state.lock();
         (state.dump_status.clone(), state.load_status.clone())
@@ -183,7 +183,8 @@ impl PageLists {
     }
 }
 
-/// Checks the name of a page list. `Error::Invalid`: it is no plain name, or the engine uses it.
+/// Checks the name of a page list. `Error::Invalid`: it is not a plain file name, or another file
+/// of the engine has it.
 pub(super) fn check_name(name: &str) -> Result<()> {
     let is_plain = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
     let is_ours = name.ends_with(".slu")

@@ -12,23 +12,21 @@ use crate::base::Result;
 pub struct PoolControl<'e>(pub &'e Engine);
 
 impl PoolControl<'_> {
-    /// Changes the pool's size to about `bytes`, and returns then. A shrink calls `watch` now and
-    /// then, and ends with its error. After an error the pool has its old size.
+    /// Changes the pool's size to about `bytes`, and returns when that is done. A shrink calls
+    /// `watch` repeatedly; an error of `watch` ends it. After an error the pool has its old size.
     pub fn resize(&self, bytes: u64, watch: &dyn Fn() -> Result<()>) -> Result<()> {
         debug_assert!(holds_nothing(), "W2: a shrink waits for every latch");
         let old = self.0.store.pool.size();
         self.0.store.pool.resize(bytes, watch)?;
         let new = self.0.store.pool.size();
         if new != old {
-            self.0.note(
-                Level::Info,
-                &format!("the buffer pool has {new} bytes now, before {old}"),
-            );
+            self.0
+                .note(Level::Info, &format!("buffer pool: resized from {old} to {new} bytes"));
         }
         Ok(())
     }
-    /// Writes the list of the `percent` most recently used pages. With `at_close`, the list on disk
-    /// stays if a load of it has not ended: then it is the better one.
+    /// Writes the list of the most recently used pages, `percent` of the pool. With `at_close`, a
+    /// list whose load has not ended stays on disk: it has more of the pages in use.
     pub fn dump(&self, name: &str, percent: u32, at_close: bool) -> Result<()> {
         if at_close && self.0.page_lists.is_incomplete() {
             self.0.note(
@@ -39,7 +37,7 @@ impl PoolControl<'_> {
         }
         self.0.page_lists.dump(&self.0.store.pool, &self.0.log, name, percent)
     }
-    /// Has a worker load the list's pages. With `if_there`, a missing list is no error.
+    /// Has a worker load the list's pages. With `if_there`, a missing list is not an error.
     pub fn request_load(&self, name: &str, if_there: bool) -> Result<()> {
         check_name(name)?;
         if if_there && !self.0.store.pool.disk().exists(name)? {
@@ -47,11 +45,11 @@ impl PoolControl<'_> {
         }
         self.0.page_lists.request(name)
     }
-    /// Makes the present load end at its next step.
+    /// Makes the current load end at its next step.
     pub fn abort_load(&self) {
         self.0.page_lists.abort();
     }
-    /// Loads the list's pages, and returns then. For an engine without background workers.
+    /// Loads the list's pages in this thread. For an engine without background workers.
     pub fn load(&self, name: &str) -> Result<()> {
         self.0.page_lists.request(name)?;
         match self.0.page_lists.take_wanted() {
@@ -59,7 +57,7 @@ impl PoolControl<'_> {
             None => Ok(()),
         }
     }
-    /// Texts about the present or the latest resize of the pool, dump and load of its page list.
+    /// Texts about the current or the latest resize of the pool, dump and load of its page list.
     pub fn status_texts(&self) -> [String; 3] {
         let (dump, load) = self.0.page_lists.status_texts();
         [self.0.store.pool.resize_status(), dump, load]

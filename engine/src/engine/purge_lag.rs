@@ -1,5 +1,5 @@
 //! A warning when the purge lag is long: old row versions then fill the undo file, and every reader
-//! walks past them.
+//! has to skip them.
 //!
 //! The warning names the connection that holds purge back. It comes again after ten minutes if the
 //! lag goes on; a note says when purge has caught up. Called by the log syncer: once a second, and
@@ -28,7 +28,7 @@ impl PurgeLag {
             "the warning that is open is the latest of all"
         );
         if limit == 0 || length < limit {
-            // Half way back: a lag that swings about the limit is not logged each time.
+            // Half of the limit: a lag that varies around the limit is not logged each time.
             if self.warned_us.is_some() && length <= limit / 2 {
                 self.warned_us = None;
                 log(
@@ -49,7 +49,10 @@ impl PurgeLag {
                 now_us.saturating_sub(view.opened_us) / 1_000_000,
                 view.connection
             ),
-            None => "no snapshot holds it back: it is slower than what is written (sluice_purge_threads)".into(),
+            None => {
+                "no snapshot holds it back: writers make versions faster than purge removes them (sluice_purge_threads)"
+                    .into()
+            }
         };
         log(
             Level::Warning,

@@ -1,9 +1,9 @@
-//! The log off and on again, as the user's switch (`sluice_redo_log`). `redo/on_off.rs` says how.
+//! The setting `sluice_redo_log`: turns the redo log off and on. `redo/on_off.rs` has the steps.
 //!
-//! While the log is off the engine runs as ever, only that nothing survives a crash. The next open
-//! refuses the files, by name, and says what to do. A shutdown turns the log on first. So an engine
-//! that was closed is as good as any, and always opens with its log on.
-//! Locks: a mutex of its own, held during a switch; then the DDL mutex. Called with no latch held.
+//! While the log is off, nothing survives a crash. After a crash the next open refuses the files,
+//! by name, and says what to do. A shutdown turns the log on first. So the files of an engine that
+//! was closed are complete, and the engine always opens with its log on. Locks: a mutex of its own,
+//! held during a switch; then the DDL mutex. Called with no latch held.
 use super::config::{Level, LogSink};
 use crate::base::sync::{Rank, RankedMutex};
 use crate::base::Result;
@@ -39,15 +39,15 @@ impl RedoSwitch {
             debug_assert!(redo.is_off(), "no change is logged from here on");
             (self.log)(
                 Level::Warning,
-                "the redo log is off: a crash from now on costs all tables of this engine, until it is turned on again",
+                "the redo log is off: until it is turned on again, a crash destroys all tables of this engine",
             );
             return Ok(());
         }
-        // A file made or removed while the log is off is in no log: no such statement is half done
-        // when the log is on.
+        // The log has no record of a file that is made or removed while the log is off. So no such
+        // statement may be running when the log is turned on.
         let _ddl = self.store.catalog.begin_ddl();
         let pool = &self.store.pool;
-        // A file that cannot be opened is met before anything has begun.
+        // A file that cannot be opened is found before anything has begun.
         pool.flusher().open_changed_files()?;
         let first = redo.begin_on()?;
         debug_assert!(

@@ -50,7 +50,7 @@ impl Engine {
         let (bytes, max) = (self.store.change.bytes(), self.store.change.bytes_max());
         if bytes > max {
             let text = format!(
-                "change buffer: {bytes} bytes are pending, the bound is {max} from now on: the background and writers merge until they fit"
+                "change buffer: {bytes} bytes are buffered, and the bound is {max} from now on: a background thread and writers merge until they fit"
             );
             self.note(Level::Warning, &text);
         }

@@ -220,7 +220,7 @@ impl FromNumber for CommitFlush {
 /// How data files and the redo log are read and written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FlushMethod {
-    /// Past the cache of the file system (O_DIRECT).
+    /// Bypasses the cache of the file system (O_DIRECT).
     Direct,
     Buffered,
 }

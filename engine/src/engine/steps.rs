@@ -11,9 +11,9 @@ use crate::txn::{RecoveredTrx, Trx};
 
 /// Undo records of one purge step.
 pub(super) const PURGE_RECORDS: usize = 256;
-/// A checkpoint that gains less than this share of the log's capacity (1/n) waits for its turn.
+/// A checkpoint that frees less than this share of the log's capacity (1/n) is put off.
 const CHECKPOINT_SHARE: u64 = 32;
-/// Steps after which a checkpoint is written whatever it gains.
+/// Steps after which a checkpoint is written, however little it frees.
 const CHECKPOINT_LOOKS_MAX: u32 = 25;
 
 /// Fills the free list, and writes as many dirty pages as the pace asks for just now.
@@ -73,8 +73,7 @@ pub(super) fn sync_log(store: &Store) -> Result<()> {
     Ok(())
 }
 
-/// Cuts off a piece of the undo file's free end, if there is too much of it. True: there may be
-/// more.
+/// Removes a part of the undo file's free end, if the end is too long. True: there may be more.
 pub(super) fn truncate_undo(store: &Store) -> Result<bool> {
     let truncated = store.trx_sys.truncate_undo(store.undo_pages_kept);
     debug_assert!(holds_nothing(), "I7: a step of the truncation leaves nothing held");
@@ -85,12 +84,12 @@ pub(super) fn truncate_undo(store: &Store) -> Result<bool> {
     }
 }
 
-/// The rollback of the transactions that a crash cut short, one after the other. The next open
-/// finds again those that are not done when this is dropped.
+/// The rollback of the transactions that a crash ended, one after the other. If this is dropped
+/// early, the next open finds those that remain.
 pub(super) struct LoserRollback {
     waiting: Vec<RecoveredTrx>,
     current: Option<Trx>,
-    /// Losers that could not be taken up.
+    /// Losers whose rollback could not be begun.
     put_off: Vec<RecoveredTrx>,
     /// The error log has named all that were put off.
     reported: bool,
@@ -116,8 +115,8 @@ impl LoserRollback {
         ids.sort_unstable();
         ids.windows(2).all(|pair| pair[0] < pair[1])
     }
-    /// The transaction at hand cannot go on: it waits among those that a rollback left
-    /// (`table/damage.rs`). One that was not even taken up is put off.
+    /// The rollback of the current transaction cannot continue: it is retried later
+    /// (`table/undo/retry.rs`). If it could not even begin, it is put off.
     pub fn put_off_current(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
             return store.rollbacks().keep_waiting(&mut trx, why);
@@ -132,7 +131,7 @@ impl LoserRollback {
     pub fn put_off(&self) -> usize {
         self.put_off.len()
     }
-    /// The losers that were put off come again.
+    /// Makes the losers that were put off the next ones.
     pub fn take_up_again(&mut self) {
         self.reported = true;
         self.waiting.append(&mut self.put_off);

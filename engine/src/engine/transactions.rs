@@ -65,8 +65,8 @@ impl Engine {
             CommitFlush::Sync => self.redo().flush(lsn, FlushMode::Sync),
         }
     }
-    /// For a connection, which goes on whatever comes out. A rollback that cannot be done now
-    /// waits, and `trx` is a fresh transaction.
+    /// For a connection, which continues after any result. If the rollback cannot be done now, it
+    /// is retried later, and `trx` is a new transaction.
     pub fn rollback(&self, trx: &mut Trx) -> Result<()> {
         let was_prepared = trx.is_prepared() && !planted(Mutant::PreparedRollbackNotDurable);
         self.store.rollbacks().rollback(trx).inspect_err(|e| {
@@ -75,8 +75,8 @@ impl Engine {
             }
         })?;
         debug_assert!(!trx.is_started() && trx.id() == 0, "a rollback ends the transaction");
-        // A crash must not bring the transaction back, locks and all: its coordinator takes it for
-        // gone, and would not decide it again.
+        // After a crash the transaction must not be prepared again, with its locks: its coordinator
+        // would not decide it a second time.
         match was_prepared {
             true => self.flush_to(self.lsn()),
             false => Ok(()),

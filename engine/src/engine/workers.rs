@@ -4,7 +4,7 @@
 //! From open on:
 //! - the page cleaner;
 //! - the checkpointer, since recovery may fill the log;
-//! - the log syncer, which writes ahead of the commits too.
+//! - the log syncer, which also writes the log before commits need it.
 //!
 //! From `start_background` on:
 //! - purge;
@@ -161,7 +161,7 @@ impl Workers {
         self.background.stop.ask();
         self.background.join();
     }
-    /// The threads that make room in the log end last: the others may wait for some.
+    /// The threads that make room in the log end last: the others may wait for room.
     pub fn stop(mut self) {
         self.stop_background();
         self.base.stop.ask();
@@ -181,7 +181,7 @@ impl Group {
         log: &LogSink,
         body: impl FnOnce(&Store, &Stop) -> Result<()> + Send + 'static,
     ) {
-        assert!(name.len() <= THREAD_NAME_MAX, "the system cuts longer names");
+        assert!(name.len() <= THREAD_NAME_MAX, "the system truncates longer names");
         assert!(!self.stop.is_asked(), "a group that stops gets no further thread");
         let (shared, log) = (store.clone(), log.clone());
         let (store, stop) = (shared.clone(), self.stop.clone());
@@ -270,7 +270,7 @@ fn purge_loop(store: &Store, stop: &Stop, logged: &RankedMutex<LogDedup>) -> Res
         match store.purger().purge_step(PURGE_RECORDS) {
             Ok(true) => {}
             Ok(false) => stop.sleep(PURGE_IDLE_MS),
-            // No room for now: what purge would free comes later.
+            // The disk is full: purge tries again later.
             Err(Error::Full(_)) => stop.sleep(SYNC_TICK_MS),
             // Corrupt is undo itself: other streams can be purged.
             Err(e) if can_go_on(store, &e) => {
@@ -289,8 +289,7 @@ fn purge_loop(store: &Store, stop: &Stop, logged: &RankedMutex<LogDedup>) -> Res
     Ok(())
 }
 
-/// Something cannot be read, for good or for a while. Work that is done again later need not end
-/// for that.
+/// The error is a page or file that cannot be read. The worker's loop goes on, and tries again.
 fn can_go_on(store: &Store, e: &Error) -> bool {
     matches!(e, Error::Corrupt(_) | Error::Io(_)) && store.pool.check_alive().is_ok()
 }
@@ -386,7 +385,7 @@ fn roll_back(store: &Store, stop: &Stop, losers: Vec<RecoveredTrx>, log: &LogSin
                         store.pool.recovery().keep_void(Void::default());
                         String::new()
                     }
-                    n => format!("; {n} wait for what is in their way"),
+                    n => format!("; {n} wait until they can be rolled back (see above)"),
                 };
                 progress(Stage::RollbackAtStart, 1, 1);
                 let text = format!("rollback of uncommitted transactions is done: {count} in {seconds} s{waiting}");

@@ -3,7 +3,7 @@
 //! ```text
 //! off   The mark in the control file is durable; then groups only move the LSN on, and are
 //!       dropped. Flushes return at once, no checkpoint is written. A crash now leaves files that
-//!       recovery refuses (see engine/open.rs).
+//!       recovery refuses (see engine/start/open.rs).
 //! on    1. begin_on: the ring jumps ahead; from the LSN returned on, groups are logged again. The
 //!          mark still stands.
 //!       2. The caller writes every page changed before that LSN, and syncs all files.

@@ -332,6 +332,31 @@ fn comments_use_the_words_of_the_field() {
 }
 
 #[test]
+fn comments_name_files_that_exist() {
+    let sources: Vec<Source> = all_sources().into_iter().chain(plugin_sources()).collect();
+    let exists = |path: &str| {
+        sources.iter().any(|source| match source.name.strip_suffix(path) {
+            Some(rest) => rest.is_empty() || rest.ends_with('/'),
+            None => false,
+        })
+    };
+    let mut found = Vec::new();
+    for source in &sources {
+        for (n, text) in words::comments(source) {
+            for path in text.split(|c: char| !(c.is_alphanumeric() || "_/.-".contains(c))) {
+                let path = path.trim_start_matches(['.', '/']);
+                // A C++ file in a folder may be the server's.
+                let is_ours = path.ends_with(".rs") || (path.ends_with(".cc") && !path.contains('/'));
+                if is_ours && !exists(path) {
+                    found.push(format!("{}:{}: {path}", source.name, n + 1));
+                }
+            }
+        }
+    }
+    report("comments that name missing files", found);
+}
+
+#[test]
 fn sentences_are_short() {
     report("long sentences in comments", everywhere(words::long_sentences));
 }

@@ -84,10 +84,27 @@ fn paragraphs(source: &Source) -> Vec<(usize, String)> {
     out
 }
 
+/// The comments of a file by line: what follows `//`, and block comments.
+pub fn comments(source: &Source) -> Vec<(usize, &str)> {
+    let mut out = Vec::new();
+    let mut in_block = false;
+    for (n, line) in source.lines.iter().enumerate() {
+        let begin = if in_block { Some(0) } else { line.find("/*") };
+        let Some(begin) = begin.filter(|_| !source.name.ends_with(".rs")) else {
+            out.extend(comment(line).map(|text| (n, text)));
+            continue;
+        };
+        let text = &line[begin..];
+        let end = text.find("*/");
+        in_block = end.is_none();
+        out.push((n, &text[..end.unwrap_or(text.len())]));
+    }
+    out
+}
+
 pub fn banned(source: &Source) -> Vec<String> {
     let mut out = Vec::new();
-    for (n, line) in source.lines.iter().enumerate() {
-        let Some(text) = comment(line) else { continue };
+    for (n, text) in comments(source) {
         let text = quoted_out(text).to_lowercase();
         let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for (word, instead) in BANNED {

@@ -4,7 +4,8 @@
 //! 2. When they are copied, `mariadb-backup` starts. The server goes on with the log.
 //! 3. The last stage of `mariadb-backup` ends: there the server fixes the point, and ends its
 //!    stream (B7).
-//! 4. Both say where the binary log was then. If these differ the backup has failed.
+//! 4. Both report the binary log's position at their point. If the positions differ, the backup has
+//!    failed.
 use crate::other_engines::{OtherEngines, Position};
 use crate::pages::{PageState, Pages};
 use crate::progress::{Progress, Throttle};
@@ -109,7 +110,7 @@ fn make_blocking(pipe: &File) {
     }
 }
 
-/// The server's clients go first, where they use all processors.
+/// So that the server's clients have priority when all processors are busy.
 fn lower_priority() {
     // SAFETY: no memory is involved. A failure leaves the priority as it was.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, NICE) };
@@ -132,7 +133,7 @@ pub fn run(arguments: &BackupArguments) -> Result<()> {
     write_to(arguments, Target::create(path)?, base)
 }
 
-/// Writes a backup to `target`, which is whole on return.
+/// Writes a backup to `target`, which is complete on return.
 pub fn write_to(arguments: &BackupArguments, target: Target, base: Option<Pages>) -> Result<()> {
     let packer = Packer::new(BufWriter::with_capacity(BUFFER, target), arguments.compress)?;
     let mut backup = Backup {
@@ -197,7 +198,7 @@ fn finish(target: Target, list: Option<&Path>, pages: &Pages) -> Result<()> {
     let Some(list) = list else { return Ok(()) };
     save(list, &pages.encode()).map_err(|why| {
         format!(
-            "the backup is whole, but no increment of it can be made, because its list of pages was not written: {why}"
+            "the backup is complete, but cannot be the base of an increment, because its list of pages was not written: {why}"
         )
     })
 }
@@ -222,7 +223,7 @@ struct Backup<'a> {
     base: Option<Pages>,
     /// Pages that went into the backup.
     stored: u64,
-    /// Pages of the present file that the server has read.
+    /// Pages of the current file that the server has read.
     passed: u32,
     broken: u64,
     about: About,
@@ -241,7 +242,7 @@ impl Backup<'_> {
         let mut frames = frames.map_err(|e| e.to_string())?;
         let mut rest = None;
         let point = self.follow(&mut frames, &mut rest, &scratch.0);
-        // If mariadb-backup has failed, its error is shown: the server's part only ended with it.
+        // If mariadb-backup has failed, its error is the cause: the server's part ended with it.
         let position = match (rest, &point) {
             (Some(rest), Err(_)) if !rest.is_over() => {
                 rest.abort();
@@ -396,7 +397,7 @@ impl Backup<'_> {
         }
         if self.broken > 0 {
             self.progress.say(&format!(
-                "warning: {} pages of Sluice's files are not whole on the server: unused ones, or damage; run CHECK TABLE there",
+                "warning: {} pages of Sluice's files on the server have no valid checksum: they are unused or damaged; run CHECK TABLE there",
                 self.broken
             ));
         }

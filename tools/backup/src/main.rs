@@ -28,7 +28,7 @@ pub type Result<T> = std::result::Result<T, String>;
 
 /// Backs up a running MariaDB server with Sluice tables, and restores such backups.
 ///
-/// Exit code: 0 done; 1 not done, and why is on standard error.
+/// Exit code: 0 after success; 1 after a failure, whose reason is on standard error.
 #[derive(Parser)]
 #[command(name = "sluice-backup", version)]
 struct Arguments {
@@ -42,7 +42,7 @@ enum Command {
     Backup(Box<BackupArguments>),
     /// Restores a backup into a new data directory, and checks every page of Sluice
     Restore(RestoreArguments),
-    /// Prints what a backup says of itself; reads all of it, and checks every frame
+    /// Prints the metadata of a backup; reads the whole backup, and checks every frame
     Show {
         /// The backup; - is standard input
         backup: PathBuf,
@@ -60,7 +60,7 @@ pub struct BackupArguments {
     /// Compress (LZ4)
     #[arg(long)]
     compress: bool,
-    /// MiB a second that are read from the server at most, its redo log included
+    /// Read at most so many MiB a second from the server, its redo log included
     #[arg(long, value_name = "MIB")]
     throttle: Option<u64>,
     /// Write the LSN and checksum of each page to this file, for a later incremental backup
@@ -72,10 +72,10 @@ pub struct BackupArguments {
     /// Only Sluice: leave out InnoDB, the system tables and the definitions of all tables
     #[arg(long)]
     sluice_only: bool,
-    /// A node of a Galera cluster: its position and the binary log's state go into the backup
+    /// Store the position of a Galera node, and the state of its binary log, in the backup
     #[arg(long)]
     galera_info: bool,
-    /// No progress on standard error
+    /// Print no progress on standard error
     #[arg(long, short)]
     quiet: bool,
     /// Progress goes to the server that has started this program.
@@ -88,7 +88,7 @@ pub struct BackupArguments {
     mariadb_backup: PathBuf,
 }
 
-/// How the server is reached. The options go to the programs `mariadb` and `mariadb-backup`.
+/// How to connect to the server. The programs `mariadb` and `mariadb-backup` get these options.
 #[derive(Args, Clone)]
 pub struct Connection {
     /// Read options from this file only
@@ -99,7 +99,7 @@ pub struct Connection {
     defaults_extra_file: Option<PathBuf>,
     #[arg(long, short = 'u')]
     user: Option<String>,
-    /// Shown to other users of the machine; better in a file of options
+    /// Other users of the machine can see a password on a command line: an option file is safer
     #[arg(long, short = 'p')]
     password: Option<String>,
     #[arg(long, short = 'S')]
@@ -112,7 +112,7 @@ pub struct Connection {
     no_defaults: bool,
     #[arg(skip)]
     defaults_group_suffix: Option<String>,
-    /// Goes to the programs through their environment.
+    /// The programs get it in their environment.
     #[arg(skip)]
     hidden_password: Option<String>,
     /// The client program
@@ -125,7 +125,7 @@ pub struct RestoreArguments {
     /// The backup, and after it its increments in their order; - is standard input
     #[arg(required = true, value_name = "BACKUP")]
     backups: Vec<PathBuf>,
-    /// The data directory to make: it must be missing or empty
+    /// The data directory to create: it must be missing or empty
     #[arg(long, value_name = "DIRECTORY")]
     to: PathBuf,
     /// MiB of memory for the recovery
@@ -137,10 +137,10 @@ pub struct RestoreArguments {
     /// The program that unpacks their files
     #[arg(long, value_name = "PROGRAM", default_value = "mbstream")]
     mbstream: PathBuf,
-    /// The checker; the default stands beside this program
+    /// The program that checks the pages; default: sluice-check beside this program
     #[arg(long, value_name = "PROGRAM")]
     sluice_check: Option<PathBuf>,
-    /// Only the last line
+    /// Print only the last line
     #[arg(long, short)]
     quiet: bool,
 }

@@ -53,7 +53,8 @@ impl OtherEngines {
         ends_with_us(&mut command)
             .args(arguments.connection.options())
             .args(["--backup", "--stream=xbstream"])
-            // Commits wait for this thread of the program at the end. Its default is a second.
+            // At the end, commits wait for the program's next copy of the log. The default is a
+            // second.
             .arg("--log-copy-interval=50")
             .arg(format!("--target-dir={}", empty.display()))
             .arg(format!("--extra-lsndir={}", info.display()))

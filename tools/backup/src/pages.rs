@@ -1,8 +1,9 @@
 //! The list of pages (`--save-pages`): LSN and checksum of each page in a backup. A later
 //! incremental backup leaves out the pages that have not changed.
 //!
-//! A page is the same if its LSN and its checksum are. LSNs alone are not enough. Pages of loads
-//! have the LSN of the moment when they were given to the load. A base may have another history.
+//! A page has not changed if its LSN and its checksum have not. LSNs alone are not enough. A page
+//! of an unlogged load keeps the LSN of its allocation. After a restore of an older backup, the
+//! server uses the LSNs of the base again, for other changes.
 //! ```text
 //! file of pages
 //!   0 magic     8 bytes "SLUICEPG"
@@ -55,7 +56,7 @@ impl Pages {
             ..Pages::default()
         }
     }
-    /// A data file of so many pages, all of them zeros so far.
+    /// Adds a data file of so many pages, all of them zeros for now.
     pub fn add_file(&mut self, file: u32, pages: u32) {
         self.files.insert(file, vec![PageState::default(); pages as usize]);
     }
@@ -112,7 +113,7 @@ impl Pages {
     fn decode(bytes: &[u8]) -> Result<Pages> {
         let body = bytes.len().saturating_sub(4);
         if body < 24 || &bytes[..8] != MAGIC || u32_at(bytes, body)? != crc32c::crc32c(&bytes[..body]) {
-            return Err("this is no whole file of pages (--save-pages)".into());
+            return Err("this is not a complete file of --save-pages".into());
         }
         let mut pages = Pages {
             backup: u64_at(bytes, 8)?,

@@ -36,7 +36,7 @@ impl Source {
     }
 }
 
-/// Reads a backup to its end, and prints what it says of itself.
+/// Reads a backup to its end, and prints its metadata.
 pub fn show(path: &Path) -> Result<()> {
     let about = pass(Source::open(path)?, &mut |_, _| Ok(()))?;
     for (name, value) in about {
@@ -64,7 +64,7 @@ fn pass(source: Source, each: &mut dyn FnMut(u32, &[u8]) -> Result<()>) -> Resul
 fn unfinished_name(to: &Path) -> Result<PathBuf> {
     let name = to
         .file_name()
-        .ok_or_else(|| format!("{}: this is no name of a directory", to.display()))?;
+        .ok_or_else(|| format!("{}: this is not a name of a directory", to.display()))?;
     Ok(to.with_file_name(format!("{}.restoring", name.to_string_lossy())))
 }
 
@@ -77,7 +77,7 @@ pub fn run(arguments: &RestoreArguments) -> Result<()> {
     let unfinished = unfinished_name(to)?;
     if unfinished.exists() {
         return Err(format!(
-            "{}: an earlier restore was not finished, or runs: remove it first",
+            "{}: an earlier restore did not finish, or still runs: remove this directory first",
             unfinished.display()
         ));
     }
@@ -108,7 +108,7 @@ fn say(arguments: &RestoreArguments, text: &str) {
     }
 }
 
-/// Returns what the last backup says of itself.
+/// Returns the metadata of the last backup.
 pub fn unpack(
     arguments: &RestoreArguments,
     sources: impl ExactSizeIterator<Item = Result<Source>>,
@@ -149,7 +149,7 @@ pub fn unpack(
         say(
             arguments,
             &format!(
-                "{} pages were not whole when they were copied: the check decides",
+                "{} pages had no valid checksum when they were copied: the check will show whether they matter",
                 broken.len()
             ),
         );
@@ -164,8 +164,8 @@ fn check_base(name: &str, previous: Option<&About>, about: &About) -> Result<()>
     match previous.map(|previous| previous.get("backup")) {
         None if base.is_none() => Ok(()),
         Some(known) if known.is_some() && known == base => Ok(()),
-        None => Err(format!("{name}: this is an increment: its base comes before it")),
-        Some(_) => Err(format!("{name}: this is no increment of the backup before it")),
+        None => Err(format!("{name}: this is an increment: name its base before it")),
+        Some(_) => Err(format!("{name}: this is not an increment of the backup before it")),
     }
 }
 
@@ -213,7 +213,7 @@ pub fn check(arguments: &RestoreArguments, sluice: &Path) -> Result<()> {
     }
     let text = [output.stdout, output.stderr].concat();
     Err(format!(
-        "the restored files are not sound; they stay in {}:\n{}",
+        "the restored files are damaged; they stay in {}:\n{}",
         sluice.display(),
         String::from_utf8_lossy(&text).trim()
     ))

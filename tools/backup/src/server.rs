@@ -30,7 +30,7 @@ impl Connection {
             command.env("MYSQL_PWD", password);
         }
     }
-    /// Runs statements in one session. Returns the rows, columns parted by tabs.
+    /// Runs statements in one session. Returns the rows, columns separated by tabs.
     pub fn sql(&self, text: &str) -> Result<Vec<String>> {
         let program = self.client.display();
         let mut command = Command::new(&self.client);

@@ -18,7 +18,7 @@ pub const BLANK: u32 = TOOL_KINDS + 2;
 pub const PACKED: u32 = TOOL_KINDS + 3;
 pub const DONE: u32 = TOOL_KINDS + 4;
 
-/// What a backup says of itself.
+/// The metadata of a backup.
 pub type About = BTreeMap<String, String>;
 
 pub fn about_text(about: &About) -> String {

@@ -6,7 +6,7 @@ use std::io::Write;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 
-/// The system begins to write to the disk after so many bytes. Else it would keep gigabytes, and
+/// After so many bytes the kernel is asked to begin writing. Otherwise it would keep gigabytes, and
 /// write them at the end, while syncs of the server's log wait.
 const WRITE_BEHIND: u64 = 8 << 20;
 
@@ -39,7 +39,7 @@ impl Target {
         }
         let partial = path.with_file_name(match path.file_name() {
             Some(name) => format!("{}.partial", name.to_string_lossy()),
-            None => return Err(format!("{}: this is no name of a file", path.display())),
+            None => return Err(format!("{}: this is not a name of a file", path.display())),
         });
         // An earlier backup that was killed may have left a partial file.
         let opened = OpenOptions::new()

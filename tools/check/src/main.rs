@@ -326,7 +326,7 @@ fn check_own_files(store: &Store, catalog: &catalog::Catalog, undo: &undo::Undo,
             out.finding(
                 "free space",
                 &format!(
-                    "{} page {no}: somebody's, but not marked as in use",
+                    "{} page {no}: has an owner, but is not marked as in use",
                     store.name_of(file)
                 ),
             );

@@ -25,13 +25,13 @@ pub fn judge(store: &Store, file: u32) -> Result<&'static str, String> {
         );
     }
     if store.is_blank(file)? {
-        return Ok("no table has it, and it holds nothing but zeros; the next start takes it away");
+        return Ok("no table has it, and it has only zeros; the next start removes it");
     }
     if store.was_made(file) {
         return match header_fault(store, file) {
-            None => Ok("of a table whose making was cut short; the next start takes it away"),
+            None => Ok("of a CREATE or TRUNCATE that did not finish; the next start removes it"),
             Some(what) => Err(format!(
-                "no table has it, the log made one of that number, but this is not it ({what}): the engine refuses the start"
+                "no table has it, the log created a file of that number, but this is another one ({what}): the engine refuses the start"
             )),
         };
     }

@@ -97,7 +97,10 @@ impl Times {
             What::Write { value, gone, .. } => {
                 let place = versions.place(*value);
                 if let (true, Some(place)) = (gone, place) {
-                    self.removals.entry(op.item).or_default().push((place, transaction.commit_sent));
+                    self.removals
+                        .entry(op.item)
+                        .or_default()
+                        .push((place, transaction.commit_sent));
                 }
                 place.map(|place| place - 1)
             }

@@ -1,8 +1,8 @@
 //! [`BackupControl`]: the state of the engine's backup. It says whether a backup runs, in which
 //! phase it is, and at which LSN it ends (the *point*).
 //!
-//! Two threads meet here. One copies the files and the log. The other one blocks commits, and fixes
-//! the point. Lock: one of rank `Leaf`. Called by: `source`, `ffi`, users of the crate.
+//! Two threads share this state. One copies the files and the log. The other one blocks commits,
+//! and fixes the point. Lock: one of rank `Leaf`. Called by: `source`, `ffi`, users of the crate.
 use crate::base::sync::RankedMutex;
 use crate::base::{Counters, Error, Lsn, Result};
 use crate::redo::{FlushMode, Redo};
@@ -65,7 +65,7 @@ impl BackupControl {
         state.phase = phase;
         self.counters.backup_phase.set(phase as u64);
     }
-    /// Fixes the point at the present end of the log. The caller blocks commits, so that other
+    /// Fixes the point at the current end of the log. The caller blocks commits, so that other
     /// engines and the binary log have the same point. `about` is a text that goes into the backup.
     /// False: no backup runs.
     ///

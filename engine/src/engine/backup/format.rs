@@ -123,7 +123,7 @@ impl<R: Read> FrameReader<R> {
         let mut head = [0; HEAD];
         from.read_exact(&mut head).map_err(read_error)?;
         if &head[..8] != MAGIC {
-            return Err(Error::corrupt("this is no backup of Sluice"));
+            return Err(Error::corrupt("this is not a backup of Sluice"));
         }
         match get_u32(&head, 8) {
             FORMAT => Ok(FrameReader {
@@ -136,7 +136,7 @@ impl<R: Read> FrameReader<R> {
             ))),
         }
     }
-    /// The next frame. `Error::Corrupt`: it is damaged, or the stream ends.
+    /// The next frame. `Error::Corrupt`: the frame is damaged, or the stream ends before it.
     pub fn next_frame(&mut self) -> Result<Frame<'_>> {
         self.frame.resize(FRAME_HEAD, 0);
         self.from.read_exact(&mut self.frame).map_err(read_error)?;

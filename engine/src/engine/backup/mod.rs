@@ -1,4 +1,5 @@
-//! Hot backup: the files and the log of a running engine as one stream, and the way back.
+//! Hot backup: writes the files and the log of a running engine into one stream; restores such a
+//! stream.
 //!
 //! The invariants B1 to B9, and why a copy recovers: `docs/decisions/2026-11-28-hot-backup.md`.
 //! Order, top to bottom: `restore` (from a stream to files), then `source` (from a running engine

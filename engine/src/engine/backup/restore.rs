@@ -10,8 +10,8 @@
 //! | FILE_NEW | a missing file is made, empty (for any LSN from the checkpoint on) |
 //!
 //! The control file of the log is written last, after these changes. So an engine refuses the files
-//! of a restore that a crash has cut short. Opening the engine on whole files recovers. Called by:
-//! tools, users of the crate.
+//! of a restore that a crash has ended. An engine that opens complete files recovers them. Called
+//! by: tools, users of the crate.
 use super::format::{BEGIN, BROKEN, COPIED, END, FAILED, FILE, LOG, PAGES, TOOL_KINDS};
 use crate::base::bytes::{get_u32, get_u64};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, PageNo, Result};
@@ -30,7 +30,7 @@ pub struct Restored {
     /// LSN up to which the backup has all changes.
     pub point: Lsn,
     pub pages: u64,
-    /// Pages that were not whole when they were copied. A check says whether they are in use.
+    /// Pages whose checksum was wrong when they were copied. A check shows whether they are in use.
     pub broken: Vec<PageId>,
 }
 
@@ -55,7 +55,7 @@ struct Begin {
     log: Option<LogRestore>,
 }
 
-/// What the records of the log ask to be changed in the files before recovery.
+/// Changes of files that the records of the log require before recovery.
 #[derive(Default)]
 struct Changes {
     made: BTreeSet<FileId>,
@@ -98,7 +98,7 @@ impl Restore {
         self.sync_open()?;
         blank(&*self.disk, PageId::new(file, first), count)
     }
-    /// Takes a frame. Frames of tools are passed over.
+    /// Takes a frame. Frames of tools are ignored.
     pub fn put(&mut self, (kind, payload): (u32, &[u8])) -> Result<()> {
         if kind >= TOOL_KINDS {
             return Ok(());
@@ -177,7 +177,7 @@ impl Restore {
         self.pages += (bytes.len() / PAGE_SIZE) as u64;
         open.write_at(bytes, first as u64 * PAGE_SIZE as u64)
     }
-    /// Data files that only an earlier backup has.
+    /// Removes data files that only an earlier backup has.
     fn remove_others(&self) -> Result<()> {
         for name in self.disk.list()? {
             if space::file_number(&name).is_some_and(|file| !self.files.contains(&file)) {
@@ -257,7 +257,7 @@ impl Changes {
     }
 }
 
-/// Fills pages with zeros, as far as the file is there.
+/// Fills pages with zeros, up to the end of the file. A missing file is left out.
 fn blank(disk: &dyn Disk, first: PageId, count: u32) -> Result<()> {
     let Some(open) = open_existing(disk, first.file)? else {
         return Ok(());

@@ -4,7 +4,7 @@
 //!
 //! | call | what it does |
 //! |---|---|
-//! | [`Backup::start`] | holds the log, has loads logged, lists the files |
+//! | [`Backup::start`] | keeps the log, makes loads write to the log, lists the files |
 //! | [`Backup::step`] | copies a bounded piece (I7) |
 //! | [`BackupControl::fix_point`] | while commits are blocked: fixes the end of the backup |
 //! | drop | ends the backup, complete or not |
@@ -29,7 +29,7 @@ use std::sync::Arc;
 
 /// Pages of one step.
 const STEP_PAGES: usize = if cfg!(test) { 4 } else { (2 << 20) / PAGE_SIZE };
-/// Bytes of log of one step. More than a step's pages: the log must not fall back.
+/// Bytes of log of one step. More than a step's pages, so that the copy of the log keeps up.
 const STEP_LOG: usize = if cfg!(test) { 64 << 10 } else { 4 << 20 };
 
 /// A data file that is being read.
@@ -113,7 +113,7 @@ impl Backup {
     pub fn step(&mut self) -> Result<Phase> {
         let stepped = self.try_step();
         if let Err(why) = &stepped {
-            // The reader may be gone: then it learns nothing more.
+            // An error is ignored: the reader may have ended.
             let _ = self.out.put(FAILED, why.to_string().as_bytes(), b"");
             let _ = self.out.flush();
         }
@@ -161,7 +161,7 @@ impl Backup {
     }
     fn copy_files(&mut self) -> Result<()> {
         if self.current.is_none() && !self.open_next()? {
-            // Before COPIED is written: its reader may have commits blocked at once.
+            // Before COPIED is written: after it, the reader may block commits at once.
             self.control.enter(Phase::Log);
             self.out.put(COPIED, b"", b"")?;
             return self.out.flush();
@@ -238,7 +238,7 @@ impl Backup {
         }
         Ok(false)
     }
-    /// Pages so far that were whole neither on disk nor in memory.
+    /// Pages so far whose checksum was wrong on disk, and that were not in memory.
     pub fn broken_pages(&self) -> u64 {
         self.broken
     }

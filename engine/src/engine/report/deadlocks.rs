@@ -1,6 +1,6 @@
-//! Deadlocks in words: in SHOW ENGINE STATUS, and in the error log if that is asked for.
+//! Reports of deadlocks: in SHOW ENGINE STATUS, and in the error log if a setting asks for that.
 //!
-//! Each deadlock is put into words when it is found. Called by the thread that found it, without
+//! The text is made when the deadlock is found. Called by the thread that found it, without
 //! latches and locks, and by `status.rs`.
 use crate::base::sync::RankedMutex;
 use crate::base::{IndexId, TrxId};
@@ -12,59 +12,58 @@ use std::fmt::Write;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 
-/// Puts names to what reports hold. Clones share their content.
+/// Makes the texts, with names of tables, indexes and keys. Clones share their content.
 #[derive(Clone)]
 pub(in crate::engine) struct DeadlockTexts {
     store: Weak<Store>,
     key_text: KeyText,
-    accounts: Accounts,
+    kept: KeptTexts,
 }
 
-/// The accounts of the latest deadlocks, in the names of when they were found: an index may be
-/// dropped, or renamed, since. A mutex held for moments, no latch taken under it.
-type Accounts = Arc<RankedMutex<VecDeque<(DeadlockInfo, String)>>>;
+/// The texts of the latest deadlocks. They have the names of that time: an index may have been
+/// dropped or renamed since. No latch is taken under the mutex.
+type KeptTexts = Arc<RankedMutex<VecDeque<(DeadlockInfo, String)>>>;
 
 impl DeadlockTexts {
     pub fn new(store: &Arc<Store>, key_text: KeyText) -> DeadlockTexts {
         DeadlockTexts {
             store: Arc::downgrade(store),
             key_text,
-            accounts: Accounts::default(),
+            kept: KeptTexts::default(),
         }
     }
 
-    /// Every deadlock is put into words when it is found, and goes to the log as long as `wanted`
-    /// is set. Called once, at open.
+    /// From now on a text is made of every deadlock. While `wanted` is set, it is written to the
+    /// log, too. Called once, at open.
     pub fn listen(&self, store: &Store, wanted: Arc<AtomicBool>, log: LogSink) {
         let texts = self.clone();
         store.trx_sys.locks().on_deadlock(Box::new(move |deadlock| {
-            let account = texts.account(deadlock);
+            let text = texts.text_of(deadlock);
             if wanted.load(Ordering::Relaxed) {
-                log(Level::Info, &format!("deadlock found:\n{}", account.trim_end()));
+                log(Level::Info, &format!("deadlock found:\n{}", text.trim_end()));
             }
-            let mut accounts = texts.accounts.lock();
-            accounts.truncate(DEADLOCKS_KEPT_MAX - 1);
-            accounts.push_front((deadlock.clone(), account));
+            let mut kept = texts.kept.lock();
+            kept.truncate(DEADLOCKS_KEPT_MAX - 1);
+            kept.push_front((deadlock.clone(), text));
             debug_assert!(
-                accounts.len() <= DEADLOCKS_KEPT_MAX,
-                "as many accounts as deadlocks are kept"
+                kept.len() <= DEADLOCKS_KEPT_MAX,
+                "no more texts are kept than deadlocks"
             );
         }));
     }
 
-    /// The account made when the deadlock was found; of a deadlock found this moment, a new
-    /// account.
-    pub fn latest_account(&self, deadlock: &DeadlockInfo) -> String {
-        let accounts = self.accounts.lock();
-        let found = accounts.iter().find(|(of, _)| of == deadlock);
-        let found = found.map(|(_, account)| account.clone());
-        drop(accounts);
-        found.unwrap_or_else(|| self.account(deadlock))
+    /// The text made when the deadlock was found. If it is not stored yet, a new one.
+    pub fn text_of_latest(&self, deadlock: &DeadlockInfo) -> String {
+        let kept = self.kept.lock();
+        let found = kept.iter().find(|(of, _)| of == deadlock);
+        let found = found.map(|(_, text)| text.clone());
+        drop(kept);
+        found.unwrap_or_else(|| self.text_of(deadlock))
     }
 
     /// The transactions of the deadlock: what each did, held and waited for, and which was rolled
     /// back.
-    pub fn account(&self, deadlock: &DeadlockInfo) -> String {
+    pub fn text_of(&self, deadlock: &DeadlockInfo) -> String {
         debug_assert!(
             deadlock.victim < deadlock.circle.len(),
             "the victim is one of the circle"

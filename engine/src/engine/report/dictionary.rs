@@ -22,11 +22,12 @@ pub struct TableInfo {
     pub name: String,
     pub temporary: bool,
     pub indexes: u32,
-    /// None: no statement has asked since the start.
+    /// None: no statement has needed the number since the start.
     pub rows: Option<u64>,
     /// Rows changed since the table was loaded into memory.
     pub changes: u64,
-    /// Next AUTO_INCREMENT value; 0 = there is none. None: no statement has asked since the start.
+    /// Next AUTO_INCREMENT value; 0 = there is none. None: no statement has needed it since the
+    /// start.
     pub autoinc: Option<u64>,
     /// Handles that are open.
     pub handles: u32,
@@ -40,7 +41,7 @@ pub struct TableInfo {
 pub enum IndexKind {
     /// Of the primary key.
     Clustered,
-    /// Of row numbers that the engine gives.
+    /// Of hidden row numbers.
     ClusteredHidden,
     Unique,
     Plain,
@@ -71,7 +72,7 @@ pub enum FileKind {
     Temporary,
     RedoLog,
     Doublewrite,
-    /// No table has it: one that is just being made or removed, or one that could not be removed.
+    /// No table has it: it is just being made or removed, or it could not be removed.
     Unnamed,
 }
 
@@ -156,8 +157,8 @@ pub fn index_infos(engine: &Engine) -> Vec<IndexInfo> {
         .collect()
 }
 
-/// Gives each file of the directory. An error of `each` ends the list: a page of each data file may
-/// have to be read.
+/// Calls `each` with each file of the directory. An error of `each` ends the list early, because a
+/// page of each data file may have to be read.
 pub fn each_file(engine: &Engine, each: &mut dyn FnMut(FileInfo) -> Result<()>) -> Result<()> {
     engine.check_alive()?;
     let tables: HashMap<FileId, Arc<Table>> = tables_by_number(engine)

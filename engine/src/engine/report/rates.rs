@@ -48,7 +48,7 @@ impl LastReport {
 impl Interval {
     fn at(name: &str) -> usize {
         let at = Counters::NAMES.iter().position(|n| *n == name);
-        at.expect("the report names counters that there are")
+        at.expect("the report names counters that exist")
     }
     pub fn seconds(&self) -> f64 {
         self.us as f64 / 1e6
@@ -68,8 +68,8 @@ impl Interval {
             us => self.grown(name) as f64 * 1e6 / us as f64,
         }
     }
-    /// Of all that `of` counts in the interval, so many in a thousand are not counted by `misses`.
-    /// None: nothing was counted.
+    /// Hits per thousand: the share of the requests (counter `of`) that are not counted by
+    /// `misses`. None: there were no requests.
     pub fn hits_permille(&self, of: &str, misses: &str) -> Option<u64> {
         let (all, missed) = (self.grown(of), self.grown(misses));
         (all > 0).then(|| 1000 - (missed.min(all) * 1000).div_ceil(all))

@@ -14,8 +14,8 @@ use std::fmt::Write;
 const NAMED_MAX: usize = 20;
 
 impl Engine {
-    /// All counters, in the order of [`Counters::NAMES`]. Gauges that are read together fit
-    /// together, whatever other callers ask meanwhile.
+    /// All counters, in the order of [`Counters::NAMES`]. The gauges are of one moment, also if
+    /// other callers refresh them.
     pub fn counter_values(&self) -> Vec<u64> {
         let _alone = self.publishing.lock();
         self.refresh_gauges();
@@ -54,8 +54,8 @@ impl Engine {
             .set(oldest.map_or(0, |view| view.connection));
     }
 
-    /// `foreign_error`: when the user's side refused a row for a foreign key last, and why. Empty:
-    /// it has refused none.
+    /// `foreign_error`: when the plugin last refused a row for a foreign key, and why. Empty: it
+    /// has refused none.
     pub fn status_text_with(&self, foreign_error: &str) -> String {
         let now_us = self.store.pool.disk().now_us();
         let interval = self.last_report.interval(now_us, self.counter_values());
@@ -169,7 +169,7 @@ impl Engine {
             let age_s = now_us.saturating_sub(deadlock.at_us) / 1_000_000;
             let at = local_time((self.day_at_zero_us + deadlock.at_us) / 1_000_000);
             let _ = writeln!(out, "{at}, {age_s} s ago");
-            out.push_str(&self.deadlocks.latest_account(deadlock));
+            out.push_str(&self.deadlocks.text_of_latest(deadlock));
         }
     }
 }

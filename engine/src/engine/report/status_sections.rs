@@ -40,7 +40,7 @@ impl Sections<'_> {
         );
     }
 
-    /// What threads wait for but row locks.
+    /// Waits of threads, except for row locks.
     pub(super) fn semaphores(&self, out: &mut String) {
         let c = self.c;
         heading(out, "SEMAPHORES");

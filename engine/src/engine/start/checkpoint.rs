@@ -1,4 +1,4 @@
-//! The payload of a checkpoint: creation is finished, and whose database the log is.
+//! The payload of a checkpoint: that creation is finished, and the number of the database.
 //!
 //! Called by everything that writes a checkpoint, and by `recover.rs`, which reads the newest.
 use crate::base::ids::SYSTEM_FILE;
@@ -39,8 +39,8 @@ pub(super) fn refuse_log_of_another(log: u64, files: u64) -> Result<()> {
     ))
 }
 
-/// The same with the number of the data files as they are on disk, if the page that holds it is
-/// whole there.
+/// The same, with the data files' number from disk. If the page that holds the number is damaged
+/// there, nothing is refused.
 pub(super) fn refuse_log_of_another_than(pool: &Pool, log: u64) -> Result<()> {
     match space::database_on_disk(pool, SYSTEM_FILE)? {
         Some(files) => refuse_log_of_another(log, files),

@@ -1,6 +1,6 @@
 //! Opening: a fresh directory is created, any other recovered.
 //!
-//! Order, top to bottom: `open` (the door), `recover`, `orphan_files`, `read_log`, `parts`,
+//! Order, top to bottom: `open` (the entry point), `recover`, `orphan_files`, `read_log`, `parts`,
 //! `directory`, `checkpoint`.
 pub(super) mod checkpoint;
 pub(super) mod directory;

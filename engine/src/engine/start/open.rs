@@ -3,9 +3,9 @@
 //! | found | what happens |
 //! |---|---|
 //! | nothing | a new database: log, system file, undo file, catalog, checkpoint |
-//! | a log that never had a checkpoint | creation was cut short: all is removed and made anew |
+//! | a log that never had a checkpoint | a crash ended the creation: all is removed and made anew |
 //! | a log | recovery: doublewrite, redo, undo streams, catalog |
-//! | data files, but no log | refused: the log was taken away |
+//! | data files, but no log | refused: the log was removed |
 //! | a log of another database | refused, before anything of it is applied |
 //! | a log that was off | refused by name: the data files may hold half of any change |
 //! | redo for a data file that is missing and not dropped later | refused by name |
@@ -92,7 +92,7 @@ impl Engine {
     }
 }
 
-/// Damage that keeps the engine from opening is not repaired here: the error says the way out.
+/// Adds to an error that keeps the engine from opening what the user can do.
 fn with_way_out(error: Error) -> Error {
     match error {
         Error::Corrupt(mut damage) if !damage.what.to_lowercase().contains("restore ") => {
@@ -100,8 +100,8 @@ fn with_way_out(error: Error) -> Error {
                             as the catalog can be read";
             Error::Corrupt(damage)
         }
-        // The log is as it was. A page that could not be read is not left out: it may be a sound
-        // old version.
+        // The log is unchanged. A page that could not be read is not skipped: on disk it may be an
+        // intact old version.
         Error::Io(mut damage) if damage.file != 0 => {
             let way = match damage.file < FIRST_TABLE_FILE {
                 true => "restore the engine's directory from a backup",
@@ -119,7 +119,7 @@ fn with_way_out(error: Error) -> Error {
     }
 }
 
-/// Creates or recovers, by what is found: see the head of this file.
+/// Creates or recovers, depending on what is found: see the head of this file.
 fn create_or_recover(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
     let names = disk.list()?;
     if !Redo::exists(&*disk)? {
@@ -154,7 +154,10 @@ fn create_or_recover(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counter
 }
 
 fn create(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>) -> Result<Opened> {
-    (config.log)(Level::Info, "no database is here yet: a new one is made");
+    (config.log)(
+        Level::Info,
+        "no database is in this directory yet: a new one is created",
+    );
     let redo = Arc::new(Redo::create(disk.clone(), redo_config(config), counters.clone())?);
     let pool = new_pool(disk, config, redo.clone(), counters.clone())?;
     pool.set_database(pool.disk().random() | 1);

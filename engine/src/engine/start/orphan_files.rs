@@ -1,18 +1,18 @@
-//! Data files that the catalog does not name, at open: only a file that provably holds no table's
-//! rows is removed.
+//! Data files that the catalog does not name (orphan files), at open. Such a file is removed only
+//! with a proof that it holds no rows of a table.
 //!
 //! | proof | what happened |
 //! |---|---|
-//! | the log drops it | DROP, TRUNCATE or a CREATE that failed; removed before the catalog opens |
+//! | the log drops the file | DROP, TRUNCATE, a failed CREATE; removed before the catalog opens |
 //! | `space/orphans.rs` names it | the same, and it could not be removed then; tried again |
-//! | the log makes it | CREATE or TRUNCATE was cut short before the catalog named it: no rows |
-//! | nothing but zeros | the same, before the log had it (I1: no page before its redo) |
+//! | the log creates it | a crash ended CREATE or TRUNCATE before the catalog named it: no rows |
+//! | it has only zeros | the same, before the log had a record of it (I1) |
 //!
-//! DDL holds the checkpoint back while it is between log and directory (`redo/checkpoint.rs`). So
-//! every file that the engine itself left has its proof. The files of temporary tables have names
-//! of their own. Any other file stops the start, before one is removed. Its table stands in a newer
-//! catalog, or in another one. This engine must neither remove such rows, nor go on with a catalog
-//! that does not fit them. Called by `recover.rs`.
+//! DDL holds the checkpoint back from its log record to its change of the directory
+//! (`redo/checkpoint.rs`). So every file that the engine itself left has a proof. The files of
+//! temporary tables have names of their own. Any other file stops the start, before a file is
+//! removed. A newer catalog, or another database's, has its table. This engine must neither remove
+//! such rows, nor work with a catalog that lacks their table. Called by `recover.rs`.
 use super::read_log::LogFacts;
 use crate::base::ids::{SYSTEM_FILE, UNDO_FILE};
 use crate::base::{Error, FileId, Result};
@@ -44,7 +44,7 @@ pub(super) fn remove_orphans(
     }
     if !kept.is_empty() {
         return Err(Error::corrupt(format!(
-            "data files that no table has are here, and nothing says that they were dropped: {}. The catalog ({}) or the whole directory \
+            "no table has these data files, and the log does not say that they were dropped: {}. The catalog ({}) or the whole directory \
              is older than they are: restore all of its files from one and the same backup. If their rows are not wanted, move them away",
             kept.join(", "),
             space::file_name(SYSTEM_FILE)
@@ -63,7 +63,7 @@ pub(super) fn remove_orphans(
         let name = space::file_name(file);
         log(
             Level::Info,
-            &format!("data file {name}, of a table whose making was cut short, is removed"),
+            &format!("data file {name}, of a CREATE or TRUNCATE that did not finish, is removed"),
         );
         space::remove_dropped(pool, file, &|text| log(Level::Warning, text))?;
     }
@@ -93,7 +93,7 @@ pub(super) fn retry_removals(
         }
         if catalog.by_id(file).is_some() {
             return Err(Error::corrupt(format!(
-                "{} is a table's and a dropped table's",
+                "{} belongs to a table and to a dropped table",
                 space::file_name(file)
             )));
         }
@@ -109,8 +109,8 @@ pub(super) fn retry_removals(
     Ok(())
 }
 
-/// A statement that did not come to its end made the file. A header that does not check is of
-/// another database, or of a later time than the log.
+/// A statement that did not finish created the file. A header with other numbers is of another
+/// database, or of a later time than the log.
 fn is_unfinished(pool: &Pool, file: FileId, facts: &LogFacts) -> Result<bool> {
     if facts.made.contains(&file) {
         return match space::verify_header(pool, file) {

@@ -1,8 +1,8 @@
-//! The log, read to its end before anything of it is applied, and applied.
+//! Reads the log to its end, and then applies it.
 //!
-//! A later part of the log may make an earlier one void. The groups read are kept as far as memory
-//! allows, and the rest is read a second time. Pages are never written ahead of the log (I1), so
-//! nothing that was read can change in between. Called by `recover.rs`.
+//! A later part of the log may make an earlier one void, so it is read to the end first. The groups
+//! are kept as far as memory allows, and the rest is read a second time. Pages are never written
+//! ahead of the log (I1), so the log cannot change in between. Called by `recover.rs`.
 use crate::base::{Error, FileId, Lsn, Result};
 use crate::engine::config::{Config, Level, LogSink};
 use crate::io::Disk;
@@ -38,7 +38,7 @@ pub(super) fn read_log(disk: &dyn Disk, from: Lsn, config: &Config) -> Result<(L
     };
     let mut kept = Gathered::new(Gathered::bytes_max_for(config.buffer_pool_size));
     let mut notes = Notes::begin(disk, from);
-    // The files met last: the set itself is too slow to be asked for every piece.
+    // A cache of the latest files: a look-up in the set is too slow for every record.
     let mut met: [FileId; 64] = [0; 64];
     let read = if config.read_io_threads > 0 { scan_ahead } else { scan };
     let mut reached = from;
@@ -125,7 +125,7 @@ pub(super) fn apply_log(
     );
     let mut notes = Notes::begin(disk, from);
     let (is_all, mut behind) = (!kept.is_full(), kept.end());
-    // Within a round by bytes, which are not quite LSNs.
+    // Within a round progress is in bytes, which are nearly LSNs.
     let mut apply = |round: Gathered, from: Lsn| {
         let to = round.end();
         pool.recovery().apply(round, &facts.void, &mut |bytes| {

@@ -1,7 +1,7 @@
 //! Recovery: from a directory with a log to an engine's parts.
 //!
-//! Order: the log is read; torn pages are mended; redo is applied; undo streams and catalog are
-//! opened; files and catalog are made to agree. Single-threaded but for its reads. Called by
+//! Order: the log is read; torn pages are restored; redo is applied; undo streams and catalog are
+//! opened; files and catalog are compared. Single-threaded except for its reads. Called by
 //! `open.rs`.
 use super::checkpoint::{refuse_log_of_another, refuse_log_of_another_than, write_checkpoint};
 use super::orphan_files::{self, Stuck};
@@ -46,8 +46,8 @@ pub(super) fn recover(
         "without the system file nothing is opened"
     );
     refuse_log_of_another_than(&pool, database)?;
-    // If only the process died, its writes that were not synced are read as if they were there for
-    // good.
+    // If only the process ended, its writes that were not synced are still in the system's cache,
+    // and look durable.
     for file in files.intersection(&facts.touched) {
         pool.files().get(*file)?.file.sync()?;
     }
@@ -74,7 +74,7 @@ pub(super) fn recover(
     space::check_header(&pool, SYSTEM_FILE)?;
     pool.set_database(space::database_of(&pool, SYSTEM_FILE)?);
     refuse_log_of_another(database, pool.database())?;
-    // Not before: the numbers of two databases' files are the same.
+    // Not before the log was compared: files of two databases have the same numbers.
     let stuck = remove_all(&pool, dropped);
     space::check_header(&pool, UNDO_FILE)?;
     let (trx_sys, recovered) = TrxSys::open(pool.clone(), counters)?;
@@ -85,7 +85,7 @@ pub(super) fn recover(
     log_unread(&catalog, &unread, &config.log);
     pool.recovery().keep_void(facts.void);
     debug_assert!(redo.checkpoint_lsn() >= checkpoint, "a start moves no checkpoint back");
-    // Last: nothing more is to be learnt from the log, and no file is left that no table has.
+    // Last: the log is not needed any more, and no orphan file is left.
     if redo.needs_checkpoint() {
         pool.flush_all()?;
         write_checkpoint(&pool, pool.checkpoint_lsn())?;
@@ -135,7 +135,7 @@ fn find_files(pool: &Pool, facts: &LogFacts, names: &[String]) -> Result<(BTreeS
     Ok((open.into_iter().collect(), dropped))
 }
 
-/// Removes the files of what was dropped, as far as that is possible; returns the others.
+/// Removes the files of dropped tables; returns those that could not be removed.
 fn remove_all(pool: &Pool, dropped: Vec<FileId>) -> Stuck {
     let removed = dropped.into_iter().map(|file| (file, space::remove_file(pool, file)));
     removed.filter_map(|(file, done)| Some((file, done.err()?))).collect()

@@ -1,6 +1,6 @@
 //! The leaf that ascending keys are appended to (`table/catalog/append_hint.rs`), and loads that
 //! are rolled back: their leaves look like those of the tree.
-use super::bulk_insert::{commit, fill, is_bare};
+use super::bulk_insert::{commit, fill, has_empty_trees};
 use super::fixture::*;
 use super::load_new_table::Rows;
 use crate::base::sync_point::at;
@@ -63,7 +63,7 @@ fn emptied(written: bool) -> (Arc<TableFixture>, PageNo) {
     rig.purge_all();
     rig.store().merge_scheduler().drain_changes().expect("drain");
     rig.purge_all();
-    assert!(is_bare(&rig));
+    assert!(has_empty_trees(&rig));
     (Arc::new(rig), hinted)
 }
 
@@ -77,7 +77,7 @@ fn fail_at(rig: &TableFixture, from: u32, n: u32) {
     let (error, _) = fill(rig, &mut trx, &rows).expect_err("twice");
     assert!(matches!(error, Error::Duplicate { index: BY_TAG, .. }), "{error}");
     commit(rig, trx);
-    assert!(is_bare(rig));
+    assert!(has_empty_trees(rig));
 }
 
 /// The first key of page `no`, if the pool has it as a leaf of the clustered tree.
@@ -169,7 +169,7 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
         .expect("rollback");
     rig.store().merge_scheduler().drain_changes().expect("drain");
     rig.purge_all();
-    assert!(is_bare(&rig));
+    assert!(has_empty_trees(&rig));
 
     let (n, first) = leave_leaf(&rig, leaf);
     fail_at(&rig, FROM + ROWS - 1 - (first + 3), n);

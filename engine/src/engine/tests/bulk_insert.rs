@@ -70,8 +70,8 @@ fn rows_counted(rig: &TableFixture) -> u64 {
         .rows
 }
 
-pub fn is_bare(rig: &TableFixture) -> bool {
-    rig.store().loads().is_bare(rig.table.layout()).expect("look")
+pub fn has_empty_trees(rig: &TableFixture) -> bool {
+    rig.store().loads().has_empty_trees(rig.table.layout()).expect("look")
 }
 
 pub fn commit(rig: &TableFixture, mut trx: Trx) {
@@ -146,7 +146,7 @@ fn a_rollback_leaves_not_a_row_and_not_a_page() {
                 rig.store().merge_scheduler().drain_changes().expect("drain");
                 rig.check_table();
                 assert_eq!(rows_counted(&rig), 0);
-                assert!(is_bare(&rig), "{order}, minimum {bulk_load_min}");
+                assert!(has_empty_trees(&rig), "{order}, minimum {bulk_load_min}");
                 assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
             }
             // And then it can be filled for good.
@@ -217,7 +217,7 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                 rig.purge_all();
                 rig.store().merge_scheduler().drain_changes().expect("drain");
                 rig.check_table();
-                assert!(is_bare(&rig), "{order}");
+                assert!(has_empty_trees(&rig), "{order}");
                 assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
             }
         }

@@ -173,7 +173,7 @@ impl TableFixture {
         trx
     }
     pub fn is_in_doubt(&self, table: &str, losers: bool) -> Result<bool> {
-        Ok(self.engine.in_doubt.about(table, losers)?.is_some())
+        Ok(self.engine.in_doubt.find_writer(table, losers)?.is_some())
     }
     pub fn insert(&self, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()> {
         with_entries(pk, row, |entries| {

@@ -150,7 +150,7 @@ fn a_load_outlives_what_its_pages_held_before() {
         rig.store().merge_scheduler().drain_changes().expect("merge");
     }
     assert!(
-        rig.store().loads().is_bare(rig.table.layout()).expect("look"),
+        rig.store().loads().has_empty_trees(rig.table.layout()).expect("look"),
         "{:?}",
         usage()
     );

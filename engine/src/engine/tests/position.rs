@@ -43,7 +43,10 @@ fn a_crash_keeps_a_lazy_position_with_what_came_before() {
         }
         let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
         let position = rig.store().trx_sys.position()[0];
-        assert!(seed % 2 != 0 || position >= 14, "a durable commit is there, with its position");
+        assert!(
+            seed % 2 != 0 || position >= 14,
+            "a durable commit is there, with its position"
+        );
         let mut reader = rig.begin(ReadCommitted);
         for n in 1..=20u8 {
             let expected = (2 * n <= position).then(|| row(n, n.into()));

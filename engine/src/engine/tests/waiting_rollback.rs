@@ -204,7 +204,7 @@ fn a_rollback_that_is_tried_again_still_holds_back_its_tables() {
         let engine = asked.get().and_then(Weak::upgrade);
         if let (Level::Error, Some(engine), true) = (level, engine, text.contains("by_group")) {
             into.lock()
-                .push(engine.in_doubt.about("u", true).expect("an answer").is_some());
+                .push(engine.in_doubt.find_writer("u", true).expect("an answer").is_some());
         }
     });
     let config = Config {

@@ -1,19 +1,19 @@
 //! Absence filters: what a page that has left the pool does *not* hold
 //! (`docs/decisions/2026-11-21-unique-filter.md`).
 //!
-//! A page changes in the pool only. So a filter made at its eviction describes what is on disk
-//! until the page comes back. The page comes back when it is read, made anew, or written past the
-//! pool. A filter is a Bloom filter of hashes. The [`PageHasher`] says which ones, for the pool
-//! does not know what its pages hold.
+//! A page changes in the pool only. So a filter made at its eviction describes the page on disk
+//! until the page is read, created anew, or written past the pool. A filter is a Bloom filter of
+//! hashes. The [`PageHasher`] makes the hashes, because the pool does not know the contents of its
+//! pages.
 //!
 //! **P1** While there is a filter of a page, the page is not in the pool or is just being read. The
 //! filter holds every hash of the page. A filter is made when the frame leaves the page table and
 //! dropped when a frame enters it, both under the shard's mutex.
 //!
-//! Bounded: two filters for each frame, each a 64th of a page. They live in sets by hash of the
-//! page's number; in a full set the oldest gives way. A set takes its memory when it gets its first
-//! filter. The number of sets follows the size of the pool. A resize makes the sets of one section
-//! after the other anew, each under its mutex.
+//! Bounded: two filters for each frame, each a 64th of a page. They are in sets by hash of the
+//! page's number; in a full set a new filter replaces the oldest. A set allocates its memory with
+//! its first filter. The number of sets follows the size of the pool. A resize makes the sets anew,
+//! one section after the other, each under its mutex.
 //!
 //! Lock: one of rank `Leaf`, for each section of sets.
 //! Called by: `evict` (makes), `store` (drops), `resize`, and `change`, which asks
@@ -38,9 +38,9 @@ const SECTIONS: usize = 64;
 /// No page.
 const NONE: u64 = u64::MAX;
 
-/// Says what a page holds. Called with the page latched and about to be evicted. It takes no lock
-/// but one of rank `Leaf`. It trusts nothing in the page, which perhaps no other code has checked
-/// yet.
+/// Hashes the contents of a page. Called with the page latched and about to be evicted. It takes no
+/// lock but one of rank `Leaf`. It must accept damaged pages: perhaps no other code has checked the
+/// page yet.
 pub trait PageHasher: Send + Sync {
     /// Calls `add` with the hash of everything that a caller may ask for. False: this page gets no
     /// filter.
@@ -63,7 +63,7 @@ fn places(hash: u32) -> impl Iterator<Item = usize> {
 
 struct Set {
     pages: [u64; WAYS],
-    /// The filter that gives way next.
+    /// The filter that is replaced next.
     next: usize,
     bits: Option<Box<[[u64; WORDS]; WAYS]>>,
 }
@@ -79,7 +79,7 @@ impl Set {
     fn find(&self, page: u64) -> Option<usize> {
         self.pages.iter().position(|p| *p == page)
     }
-    /// False: another filter gave way.
+    /// False: another filter was replaced.
     fn keep(&mut self, page: u64, filter: [u64; WORDS]) -> bool {
         debug_assert_ne!(page, NONE, "P1: a filter is of a page");
         let free = self.find(page).or_else(|| self.find(NONE));
@@ -179,33 +179,33 @@ impl AbsenceFilters {
     pub fn set_hasher(&self, hasher: Arc<dyn PageHasher>) {
         let _ = self.hasher.set(hasher);
     }
-    /// Filters that there are.
+    /// The number of filters.
     pub fn count(&self) -> u64 {
         self.count.load(Ordering::Relaxed)
     }
-    /// True: the page is not in the pool, and holds nothing with this hash. It may have come and
-    /// changed by the time the caller knows.
+    /// True: the page is not in the pool, and holds nothing with this hash. By the time the caller
+    /// knows, the page may have been read and changed.
     pub fn lacks(&self, id: PageId, hash: u32) -> bool {
         self.page_lacks(id.as_u64(), hash)
     }
     fn section(&self, page: u64) -> &RankedMutex<Section> {
         &self.sections[hash_of(page) % self.sections.len()]
     }
-    /// The filter of a page that may be about to leave.
+    /// The filter of a page that may be evicted next.
     pub(super) fn make(&self, bytes: &[u8]) -> Option<AbsenceFilter> {
         let hasher = self.hasher.get()?;
         let mut filter = AbsenceFilter([0; WORDS]);
         hasher.hash_page(bytes, &mut |hash| filter.add(hash)).then_some(filter)
     }
-    /// The page leaves. The caller holds its shard of the page table.
+    /// The page leaves the pool. The caller holds its shard of the page table.
     pub(super) fn keep(&self, page: u64, filter: AbsenceFilter) {
         let mut section = self.section(page).lock();
         let is_one_more = section.set(page).keep(page, filter.0);
         // Under the mutex: the count is never less than what there is.
         self.count.fetch_add(is_one_more as u64, Ordering::Relaxed);
     }
-    /// The page comes, or becomes another. The caller holds its shard of the page table: so a
-    /// filter kept before is counted here.
+    /// The page enters the pool, or gets new contents. The caller holds its shard of the page
+    /// table, so it sees the count of every filter that was kept before.
     pub(super) fn forget(&self, page: u64) {
         if self.count.load(Ordering::Relaxed) == 0 || planted(Mutant::AbsenceFilterKept) {
             return;
@@ -217,7 +217,7 @@ impl AbsenceFilters {
             debug_assert!(before >= gone, "the count is never less than what there is");
         }
     }
-    /// No page of the file is in the pool, and none comes any more.
+    /// Drops the filters of a file of which no page is in the pool, and none enters it any more.
     pub(super) fn forget_file(&self, file: FileId) {
         if self.count.load(Ordering::Relaxed) == 0 {
             return;

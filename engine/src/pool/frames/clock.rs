@@ -23,12 +23,12 @@ pub(in crate::pool) struct Clock {
 
 struct FreeList {
     frames: Vec<u32>,
-    /// Frames from here on are not taken in.
+    /// Frames from this number on are not added.
     limit: usize,
 }
 
 impl Clock {
-    /// The list is empty, and takes no frame yet.
+    /// The list is empty, and accepts no frame yet.
     pub fn new() -> Clock {
         let free = FreeList {
             frames: Vec::new(),
@@ -43,7 +43,7 @@ impl Clock {
             freed: Condvar::new(),
         }
     }
-    /// From now on the list has only frames below `limit`. Returns those that it gave up for that.
+    /// From now on the list has only frames below `limit`. Returns those that it removed.
     pub fn set_limit(&self, limit: usize) -> Vec<u32> {
         self.free_target.store((limit / 32).clamp(1, 1024), Ordering::Relaxed);
         let mut free = self.free.lock();
@@ -61,7 +61,7 @@ impl Clock {
         self.free_count.store(free.frames.len(), Ordering::Relaxed);
         given_up
     }
-    /// Takes frames in, all of which are below the limit, the last one first.
+    /// Adds frames, all of which are below the limit. `pop` returns the last one first.
     pub fn extend(&self, frames: Vec<u32>) {
         let mut free = self.free.lock();
         debug_assert!(frames.iter().all(|index| (*index as usize) < free.limit));
@@ -79,7 +79,7 @@ impl Clock {
     pub fn deficit(&self) -> usize {
         self.free_target().saturating_sub(self.free_count())
     }
-    /// Where the hand is: steps since the start.
+    /// The position of the hand: its steps since the start.
     pub fn hand(&self) -> usize {
         self.hand.load(Ordering::Relaxed)
     }
@@ -87,7 +87,7 @@ impl Clock {
     pub fn advance(&self) -> usize {
         self.hand.fetch_add(1, Ordering::Relaxed)
     }
-    /// Frames may have become evictable.
+    /// Wakes threads that wait for a frame, because frames may have become evictable.
     pub fn notify(&self) {
         self.freed.notify_all();
     }
@@ -98,7 +98,7 @@ impl Clock {
             .wait_for(guard.raw(), Duration::from_millis(WAIT_MS))
             .timed_out()
     }
-    /// False: the frame is not below the limit, and the list has not taken it.
+    /// False: the frame is not below the limit, and was not added.
     #[must_use]
     pub fn push(&self, index: u32) -> bool {
         let mut free = self.free.lock();

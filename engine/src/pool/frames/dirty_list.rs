@@ -77,7 +77,7 @@ impl DirtyList {
     pub fn count(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
-    /// For marking several frames under one lock.
+    /// Locks the list, to mark several frames under one lock.
     pub fn lock(&self) -> Marker<'_> {
         Marker {
             inner: self.inner.lock(),
@@ -119,7 +119,7 @@ impl DirtyList {
         let lsn = old.oldest_lsn.load(Ordering::Acquire);
         debug_assert_eq!(new.oldest(), 0, "W4: the frame that takes the page is clean");
         if lsn != 0 {
-            // The new frame first: the page is never clean.
+            // The new frame first, so that the page never looks clean.
             new.oldest_lsn.store(lsn, Ordering::Release);
             inner.insert(lsn, index);
             old.oldest_lsn.store(0, Ordering::Release);
@@ -204,7 +204,7 @@ impl DirtyList {
         // (UNLOGGED bounds nothing.)
         self.inner.lock().begin(oldest.unwrap_or(Lsn::MAX))
     }
-    /// Candidates that were not claimed go back, before their flight ends.
+    /// Puts candidates that were not claimed back, before their flight ends.
     pub fn put_back(&self, frames: &Frames, candidates: &[Candidate]) {
         let mut inner = self.inner.lock();
         for candidate in candidates {

@@ -1,11 +1,11 @@
 //! Finding a frame for a page: the free list, then the clock hand.
 //!
-//! A page enters with a reference count of 0, which gives it one lap of the hand. Each further use
-//! adds one, up to 3; each pass of the hand takes one away. The hand evicts clean, unlatched,
-//! unpinned pages at 0. A scan's later looks at the same page are no further uses, nor is the first
-//! use of a page that was read ahead. So pages read by one scan go before pages in steady use.
-//! Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found nothing clean.
-//! The cleaner keeps a few frames free, so that a miss seldom has to look for one.
+//! A page enters with a reference count of 0: the next visit of the hand evicts it. Each further
+//! use adds one, up to 3; each visit of the hand subtracts one. The hand evicts clean, unlatched,
+//! unpinned pages at 0. More reads of a page by one scan do not count. Nor does the first use of
+//! a page that was read ahead. So pages read by one scan are evicted before pages
+//! in steady use. Dirty pages at 0 are *cold*: the cleaner writes them, or a thread that found
+//! nothing clean. The cleaner keeps a few frames free, so that a miss seldom has to look for one.
 //!
 //! Latches: only try-latches on victims. A thread that needs a frame may hold page latches of its
 //! own (the parent during a descent), so it waits for no latch here. Locks: the page table's shard
@@ -20,12 +20,12 @@ use std::sync::atomic::Ordering;
 const COLD_MAX: usize = 32;
 
 impl FrameStore {
-    /// An empty frame if one is there without writing or waiting.
+    /// An empty frame, if there is one without writing or waiting.
     pub fn take_clean_frame(&self) -> Option<PageWrite<'_>> {
         self.pop_free()
             .or_else(|| self.sweep(256.min(self.lap()), &mut Vec::new()))
     }
-    /// Steps after which the hand has met every evictable page at 0.
+    /// Steps after which the hand has found every evictable page at 0.
     pub fn lap(&self) -> usize {
         5 * self.frames.len()
     }
@@ -35,7 +35,7 @@ impl FrameStore {
         if left == self.clock.free_target() / 2 {
             self.cleaner.wake();
         }
-        // Only a reader with an outdated guess can hold this latch, and not for long.
+        // Only a reader that followed an outdated hint can hold this latch, and only briefly.
         let frame = self.frames.write(index);
         assert_eq!(frame.key(), KEY_FREE, "W1: the free list holds free frames");
         frame.set_key(KEY_NONE);
@@ -72,7 +72,7 @@ impl FrameStore {
     /// The same for a frame that is X-latched already.
     pub(super) fn evict_latched<'p>(&'p self, page: PageWrite<'p>) -> Option<PageWrite<'p>> {
         let index = page.index();
-        // The latch freezes it.
+        // While the latch is held, the key cannot change.
         if page.frame().needs_disk() || [KEY_FREE, KEY_WITHDRAWN].contains(&page.key()) {
             return None;
         }
@@ -137,8 +137,8 @@ impl FrameStore {
         cold.truncate(cold_max);
         cold
     }
-    /// Adds cold dirty pages that the hand will meet next. With them a batch is worth its syncs,
-    /// and the hand will find them clean.
+    /// Adds cold dirty pages that the hand will visit next. A larger batch costs as few syncs, and
+    /// the hand will find these pages clean.
     fn look_ahead(&self, cold: &mut Vec<u32>, cold_max: usize) {
         let hand = self.clock.hand();
         for step in 0..self.frames.len() / 4 {

@@ -49,8 +49,8 @@ pub(in crate::pool) const NO_FRAME: u32 = u32::MAX;
 pub(in crate::pool) const UNLOGGED: Lsn = u64::MAX;
 /// Laps of the clock hand that a page in steady use survives.
 const REFS_MAX: u8 = 3;
-/// References of a page that was read ahead and not used yet. Its first use is what it was read
-/// for. It counts as little as that of a page that was read when it was needed.
+/// References of a page that was read ahead and not used yet. Its first use sets them to 0, like
+/// those of a page that was read on demand.
 const REFS_AHEAD: u8 = 0x80;
 const PREFETCH_LINES: usize = 8;
 
@@ -71,11 +71,11 @@ pub(in crate::pool) struct Frame {
     /// The log holds a whole image of the page since it was last clean. Recovery will not read the
     /// page, so its write may be torn.
     pub imaged: AtomicBool,
-    /// The data file may have an earlier life of the page, and a reader may still ask for that
-    /// life. So the page is written before a load gets its place (`direct`).
+    /// The data file may have contents of the page from before it was freed, and a reader may still
+    /// read those. So the page is written before a load gets its place (`direct`).
     pub past_on_disk: AtomicBool,
-    /// LSN of the version in place, if all changes since were plain writes: then the log can mend a
-    /// torn write (`doublewrite`). 0: they were not, or that is not known.
+    /// LSN of the version in the data file, if all changes since were plain writes: then the log
+    /// can repair a torn write (`doublewrite`). 0: they were not, or that is not known.
     pub base_lsn: AtomicU64,
 }
 
@@ -110,7 +110,7 @@ impl Frame {
     pub fn is_logged(&self) -> bool {
         self.logged.load(Ordering::Relaxed)
     }
-    /// One more use, for the clock. Lost updates between threads do no harm.
+    /// Counts one more use, for the clock. Lost updates between threads do no harm.
     pub fn touch(&self) {
         let refs = self.refs.load(Ordering::Relaxed);
         if refs == REFS_AHEAD {
@@ -130,7 +130,7 @@ impl Frame {
     pub fn refs(&self) -> u8 {
         self.refs.load(Ordering::Relaxed) & !REFS_AHEAD
     }
-    /// The clock hand passes. True: the page has used up its laps.
+    /// Called by the clock hand. True: the page has no references left, and may be evicted.
     pub fn age(&self) -> bool {
         let refs = self.refs();
         if refs > 0 {
@@ -184,11 +184,11 @@ impl Frames {
     pub fn len(&self) -> usize {
         self.len.load(Ordering::Acquire)
     }
-    /// Frames that may have a page: those to look at when all pages are looked for.
+    /// Frames that may have a page. A search over all pages must visit these.
     pub fn mapped(&self) -> usize {
         self.mapped.load(Ordering::Acquire)
     }
-    /// How many frames there can be.
+    /// The greatest number of frames.
     pub fn max(&self) -> usize {
         self.max
     }

@@ -12,9 +12,9 @@ use std::sync::{Arc, Weak};
 
 /// Fewer frames cannot hold the latched pages of a few splits at once.
 pub(in crate::pool) const FRAMES_MIN: usize = 16;
-/// How many times its size at the start a pool can grow to, unless a setting says otherwise.
+/// Without a setting a pool can grow to so many times its size at the start.
 const GROWTH: u64 = 8;
-/// Bytes that it can grow to in any case.
+/// Without a setting a pool can grow to at least so many bytes.
 const GROWTH_MIN: u64 = if cfg!(test) { 64 << 20 } else { 64 << 30 };
 /// Bytes of addresses that are reserved without a setting, at most.
 const ADDRESSES_MAX: u64 = 8 << 40;
@@ -84,12 +84,12 @@ impl GeometryObservers {
             list: RankedMutex::new(Rank::Leaf, Vec::new()),
         }
     }
-    /// Adds an observer, and notifies all of them of the present geometry.
+    /// Adds an observer, and notifies all of them of the current geometry.
     pub fn register(&self, observer: Weak<dyn GeometryObserver>, geometry: &PoolGeometry) {
         self.list.lock().push(observer);
         self.notify(geometry);
     }
-    /// Calls every observer that is still there.
+    /// Calls every observer that still exists.
     pub fn notify(&self, geometry: &PoolGeometry) {
         let observers: Vec<Arc<dyn GeometryObserver>> = {
             let mut list = self.list.lock();

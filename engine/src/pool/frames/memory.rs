@@ -1,9 +1,10 @@
 //! Memory at addresses that stay: a reserved range of addresses, of which a first part is mapped.
 //!
 //! Reserved addresses cost nothing. The mapped part is not touched before it is used, and is zero
-//! then. It is aligned for direct I/O. Huge pages are asked for: a point read touches a handful of
-//! pages all over it, and TLB misses would cost more than the search. MariaDB turns them off
-//! once its plugins have started; the plugin has them kept for this memory where the kernel can.
+//! then. It is aligned for direct I/O. Huge pages are requested: a point read accesses a few pages
+//! at distant addresses, and TLB misses would cost more than the search. MariaDB turns huge pages
+//! off after its plugins have started. From Linux 6.18 on the plugin turns them on again for this
+//! memory.
 //!
 //! Takes no latch. One thread at a time maps and unmaps.
 //! Called by: `frame`, which hands out parts of it under the page latches.

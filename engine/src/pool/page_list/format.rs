@@ -1,4 +1,4 @@
-//! The file of a page list. Text, so that people can look at it:
+//! The file of a page list. It is text, so that users can read it:
 //!
 //! ```text
 //! sluice page list 1 DATABASE PAGES CRC      version; number of the database; pages; checksum
@@ -59,9 +59,9 @@ pub fn encode(database: u64, runs: &[Run]) -> String {
 
 /// `Err`: why the list is not used.
 pub fn decode(database: u64, text: &[u8]) -> Result<Vec<Run>, String> {
-    let text = std::str::from_utf8(text).map_err(|_| "it is no page list of Sluice")?;
-    let (head, body) = text.split_once('\n').ok_or("it is no page list of Sluice")?;
-    let head = head.strip_prefix(MAGIC).ok_or("it is no page list of Sluice")?;
+    let text = std::str::from_utf8(text).map_err(|_| "it is not a page list of Sluice")?;
+    let (head, body) = text.split_once('\n').ok_or("it is not a page list of Sluice")?;
+    let head = head.strip_prefix(MAGIC).ok_or("it is not a page list of Sluice")?;
     let words: Vec<&str> = head.split(' ').collect();
     if words[0] != VERSION {
         return Err(format!(
@@ -81,7 +81,7 @@ pub fn decode(database: u64, text: &[u8]) -> Result<Vec<Run>, String> {
     let mut runs: Vec<Run> = Vec::new();
     let mut found = 0u64;
     for line in body.lines() {
-        let run = run_of(line).ok_or_else(|| format!("it is damaged: {line:?} is no run of pages"))?;
+        let run = run_of(line).ok_or_else(|| format!("it is damaged: {line:?} is not a run of pages"))?;
         let ascends = runs.last().is_none_or(|last| {
             last.file < run.file
                 || (last.file == run.file && (last.first as u64 + last.count as u64) <= run.first as u64)
@@ -145,8 +145,8 @@ mod tests {
     #[test]
     fn what_is_no_list_is_refused_by_name() {
         for (text, why) in [
-            ("", "no page list"),
-            ("5,7\n5,8\n", "no page list"),
+            ("", "not a page list"),
+            ("5,7\n5,8\n", "not a page list"),
             ("sluice page list 2 0000000000000007 0 00000000\n", "version 2"),
             ("sluice page list 1 7\n", "first line"),
         ] {

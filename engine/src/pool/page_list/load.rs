@@ -25,7 +25,7 @@ pub struct PageListLoad {
     pub listed: usize,
     /// Pages of the list that were read or skipped.
     pub tried: usize,
-    /// Pages that the load has brought in.
+    /// Pages that the load has read into the pool.
     pub read: usize,
     /// The load ended because too few frames were free.
     pub is_full: bool,
@@ -94,7 +94,7 @@ impl PageListLoad {
         );
         batch
     }
-    /// Bytes that the load has brought in.
+    /// Bytes that the load has read into the pool.
     pub fn bytes(&self) -> u64 {
         (self.read * PAGE_SIZE) as u64
     }

@@ -22,7 +22,7 @@ pub struct IndexChange<'a> {
     /// (old name, new name)
     pub rename: Vec<(&'a str, &'a str)>,
     pub add: Vec<&'a IndexBuild>,
-    /// Every index that is there afterwards.
+    /// All indexes of the table afterwards.
     pub order: Vec<&'a str>,
     /// As in `TableSpec`.
     pub change_buffering: Option<Buffering>,
@@ -30,10 +30,10 @@ pub struct IndexChange<'a> {
     pub keys: KeyChange<'a>,
 }
 
-/// What one ALTER TABLE changes about what the keys are made of, and about foreign keys.
+/// What one ALTER TABLE changes about the parts of keys, and about foreign keys.
 #[derive(Default)]
 pub struct KeyChange<'a> {
-    /// What the keys are made of afterwards: of the clustered index, then of each in `order`.
+    /// The parts of the keys afterwards: of the clustered index, then of each index in `order`.
     /// Empty: as before.
     pub parts: Vec<Vec<KeyPart>>,
     /// The table's foreign keys afterwards; None: as before.
@@ -97,7 +97,7 @@ impl IndexBuilder {
         Ok(())
     }
 
-    /// The foreign keys of the new definition have what they need.
+    /// Checks that the foreign keys of the new definition have parents and indexes.
     fn check_foreign(&self, change: &IndexChange<'_>, new: &Layout) -> Result<()> {
         let (name, old) = (change.table.name(), change.table.layout());
         if change.keys.foreign.is_some() {
@@ -127,7 +127,7 @@ impl IndexBuilder {
             .collect()
     }
 
-    /// Frees what is left of dropped indexes, after a restart.
+    /// Frees the remaining pages of dropped indexes, after a restart.
     pub fn resume_freeing(&self) {
         self.freer.resume_freeing();
     }

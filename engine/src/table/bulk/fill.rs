@@ -137,6 +137,6 @@ pub(in crate::table) fn link_load(pool: &Arc<Pool>, load: Loader) -> Result<()> 
     let mut mtr = pool.begin();
     let linked = loaded.link(&mut mtr)?;
     mtr.commit();
-    assert!(linked, "nobody else knows the tree");
+    assert!(linked, "no other thread knows the tree");
     Ok(())
 }

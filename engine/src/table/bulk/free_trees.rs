@@ -1,5 +1,5 @@
-//! The trees of dropped indexes, and of index builds that were given up. They stand on a list in
-//! the catalog until their pages are free.
+//! The trees of dropped indexes, and of index builds that were aborted. A list in the catalog has
+//! them until their pages are free.
 //!
 //! Takes a table's gate and the DDL mutex, one after the other. Called by ALTER TABLE, by an index
 //! build that gives up, and after the engine was opened.
@@ -107,10 +107,10 @@ impl TreeFreer {
         };
         let lost = crate::btree::TreeRemover::new(&self.pool, tree).remove_scattered()?;
         let left = match lost {
-            Some(0) => "is freed wholly, though a page of it cannot be read".into(),
-            Some(lost) => format!("leaves {lost} pages that cannot be read behind"),
+            Some(0) => "is freed completely, although a page of it cannot be read".into(),
+            Some(lost) => format!("is freed except for {lost} pages that cannot be read"),
             None => {
-                "is freed after the next start, for a load, or the freeing of another, is going on in the table".into()
+                "is freed after the next start, because a load, or the freeing of another index, is running in the table".into()
             }
         };
         let table = self.catalog.shown(table);

@@ -1,7 +1,7 @@
 //! Building a secondary index of a table that has rows. `alter_indexes` publishes it.
 //!
-//! From its first page on, a build's tree stands in the catalog as one to be freed; publishing
-//! takes it off that list. So a build that a crash or an abort ends leaves nothing. The pages of a
+//! From its first page on, the catalog lists a build's tree as one to be freed; publishing removes
+//! it from that list. So a build that a crash or an abort ends leaves nothing. The pages of a
 //! dropped index are freed in the same way. Entries are stamped 0: views that are older than the
 //! index are refused (`Secondary::created`), and all others see every entry.
 //!
@@ -49,11 +49,11 @@ pub struct IndexBuild {
     finished: bool,
     /// Values of a unique index that were put after `finish`: (key, length of the value in it).
     unproven: Vec<(Vec<u8>, usize)>,
-    /// With so many, those that one row has are dropped.
+    /// At this number, the values that only one row has are dropped.
     unproven_max: usize,
 }
 
-/// Values that are kept for a proof, unless more of them are there twice.
+/// Values that are kept for the final check, unless more of them are duplicates.
 const UNPROVEN_MAX: usize = if cfg!(test) { 64 } else { 16 << 10 };
 
 impl IndexBuilder {
@@ -181,8 +181,8 @@ impl IndexBuild {
         Ok(())
     }
 
-    /// Forgets the values that one row has now. If another row gets one of them later, the put of
-    /// that row notes it again.
+    /// Drops the values that only one row has now. If another row gets one of them later, the put
+    /// of that row adds it again.
     fn drop_proven(&mut self) -> Result<()> {
         let mut all = std::mem::take(&mut self.unproven);
         all.sort_unstable();

@@ -1,15 +1,14 @@
-//! INSERT ... SELECT and LOAD DATA into an empty table: if rows are many they go past pool, undo
-//! and log.
+//! INSERT ... SELECT and LOAD DATA into an empty table: many rows bypass pool, undo and log.
 //!
-//! The number of rows is not known in advance. So rows are held first. Once they have so many bytes
-//! that a load pays (`StoreConfig::bulk_load_min`), the choice is made. If the table is still empty
-//! they go into a load (`stamped_load.rs`). Else they are inserted one by one, and so are the rows
-//! that follow. A statement that ends before costs what a plain one costs. Nothing is locked or
-//! written before the choice.
+//! The number of rows is not known in advance. So the first rows are held in memory, and nothing is
+//! locked or written. When they have enough bytes for a load (`StoreConfig::bulk_load_min`), the
+//! choice is made. If the table is still empty, they go into a load (`stamped_load.rs`). Else they
+//! and all further rows are inserted one by one. A statement that ends before the choice inserts
+//! its rows one by one, too.
 //!
-//! A held row that may have a key or a unique value of an earlier one ends the holding as well. So
-//! a statement of few rows fails with the same row, and at the same moment, as a plain one. Of many
-//! rows the refused one may have come long before, and [`BulkInsert::refused`] says which.
+//! The choice is also made when a row may have a key or a unique value of an earlier held row. So a
+//! statement of few rows fails at the same row as an ordinary INSERT. In a load, the refused row
+//! may have come long before the error. [`BulkInsert::refused`] says which row it is.
 //!
 //! Rows of a table that refers to parents are inserted one by one, unless the session does not
 //! check foreign keys.
@@ -32,7 +31,7 @@ pub struct BulkInsert {
     loader: Arc<TableLoader>,
     table: Arc<Table>,
     stage: Stage,
-    /// Other transactions are kept from inserting.
+    /// Other transactions are prevented from inserting.
     taken: bool,
     /// Clustered key and row.
     refused: Option<(Vec<u8>, Vec<u8>)>,
@@ -124,7 +123,7 @@ impl TableLoader {
     pub fn begin_bulk_insert(self: &Arc<TableLoader>, table: &Arc<Table>) -> Result<Option<BulkInsert>> {
         // A load would not add its keys to those that an ALTER TABLE follows.
         let refused = self.bulk_load_min == u64::MAX || table.layout().has_wide() || table.is_altered_online();
-        if refused || !self.is_bare(table.layout())? {
+        if refused || !self.has_empty_trees(table.layout())? {
             return Ok(None);
         }
         Ok(Some(BulkInsert {
@@ -247,7 +246,7 @@ impl BulkInsert {
         self.refused.as_ref().map(|(pk, row)| (&pk[..], &row[..]))
     }
 
-    /// Gives up what is not finished. What was written goes with the statement's rollback.
+    /// Aborts an unfinished load. The statement's rollback removes what was written.
     pub fn end(mut self, trx: &mut Trx) {
         self.stage = Stage::Over;
         self.release(trx);

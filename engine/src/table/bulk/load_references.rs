@@ -1,8 +1,8 @@
-//! The rows of a loaded table need their parents: checked at the end of a load, once for each
-//! different key. The order of the child's index puts equal keys together.
+//! The check for the parents of loaded rows, at the end of a load. Each different key is checked
+//! once, in the order of the child's index.
 //!
-//! Foreign keys that the replaced table has already are not checked. A foreign key to the table
-//! itself means the loaded rows, also if a table of that name is still in place.
+//! Foreign keys that the replaced table already has are not checked. A foreign key to the table
+//! itself refers to the loaded rows, also while an old table still has the name.
 //!
 //! Parents are locked SHARED to the end of the transaction. No latch is held meanwhile. Called by
 //! `table_load`, before the table is in use.
@@ -26,7 +26,7 @@ impl TableLoad {
         if !trx.foreign_key_checks {
             return Ok(());
         }
-        // Once more if a foreign key was bound anew meanwhile.
+        // Again, if a foreign key was bound anew meanwhile.
         loop {
             let Some(keys) = self.table.foreign_keys() else {
                 return Ok(());
@@ -76,15 +76,15 @@ impl TableLoad {
                 match found {
                     Parent::Locked => {}
                     Parent::Missing => return Err(Error::NoReferencedRow(key.fault(name))),
-                    // The caller looks at the bound foreign keys again.
+                    // The caller reads the bound foreign keys again.
                     Parent::Unbound => return Ok(()),
                 }
             }
         }
     }
 
-    /// Entry keys from `from` on, one for each different key of the foreign key; the last one may
-    /// come again.
+    /// Entry keys from `from` on, one for each different key of the foreign key. The next call may
+    /// return the last one again.
     fn next_keys(&self, index: &Index, key: &ForeignKey, from: &[u8]) -> Result<Vec<Vec<u8>>> {
         let mut found: Vec<Vec<u8>> = Vec::new();
         let shape = &key.child.shape;
@@ -93,7 +93,7 @@ impl TableLoad {
                 .last()
                 .is_some_and(|last| foreign_prefix(shape, last) == foreign_prefix(shape, entry));
             match found.last_mut().filter(|_| same) {
-                // The next look begins past it.
+                // The next read begins after it.
                 Some(last) => *last = entry.to_vec(),
                 None => found.push(entry.to_vec()),
             }

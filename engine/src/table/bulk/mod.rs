@@ -1,5 +1,5 @@
-//! What is built as a whole: an index, a table that is loaded, INSERT ... SELECT into an empty
-//! table.
+//! Bulk operations: index builds, loads of tables, INSERT ... SELECT into an empty table, ALTER
+//! TABLE.
 //!
 //! Files, top to bottom: `insert_select`, `stamped_load`, `table_load`, `alter_indexes`, `online`,
 //! `index_build`, `free_trees`, `fill`, `sort`, `sort_run`.

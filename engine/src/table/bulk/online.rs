@@ -1,8 +1,8 @@
-//! [`OnlineAlter`]: an ALTER TABLE that lets writers go on. It follows their changes in rounds,
-//! each of which is the difference of two snapshots.
+//! [`OnlineAlter`]: an ALTER TABLE that does not block writers. It applies their changes in rounds;
+//! a round applies the difference of two snapshots.
 //!
-//! **L1** After a round, what is being built holds for every key what the round's view sees. Why:
-//! `docs/decisions/2026-11-28-online-alter.md`.
+//! **L1** After a round, the new index or table has for every key what the round's view sees.
+//! Proof: `docs/decisions/2026-11-28-online-alter.md`.
 //!
 //! Takes no latch for longer than one read of a row. Called by the engine and by the C ABI.
 use crate::base::{planted, Error, Mutant, Result};
@@ -17,14 +17,14 @@ use crate::table::scan::reader::Reader;
 use crate::txn::{ReadView, Trx, TrxSys};
 use std::sync::Arc;
 
-/// Keys of a round between two looks for a KILL.
+/// Keys of a round between two checks for KILL.
 const KEYS_PER_POLL: usize = 64;
 
 /// Takes a clustered key, and its row in the older and in the newer view. None: the view has no
 /// row, or the row comes in the other pass ([`Passes`]).
 pub type EachChange<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
 
-/// An ALTER TABLE under way. Its end, or its drop, takes the list of touched keys off the table.
+/// An ALTER TABLE that runs. A drop removes the list of touched keys from the table.
 pub struct OnlineAlter {
     pool: Arc<Pool>,
     trx_sys: Arc<TrxSys>,
@@ -33,7 +33,7 @@ pub struct OnlineAlter {
     keys: Arc<TouchedKeys>,
 }
 
-/// What a round found.
+/// The result of a round.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Round {
     /// Keys on its list.
@@ -49,15 +49,15 @@ pub struct Round {
 pub enum Passes {
     /// Both rows of a key at once.
     One,
-    /// First all rows by the older view, then all by the newer one. A unique value that goes from
-    /// one row to another is then never there twice.
+    /// First all rows by the older view, then all by the newer one. So a unique value that moves
+    /// from one row to another is never there twice.
     Two,
 }
 
 impl OnlineAlter {
-    /// Begins to note touched keys. No transaction may have changes in the table, and none may
-    /// begin one, until `base` has a snapshot, which this call takes. `base`: a transaction at
-    /// REPEATABLE READ without a snapshot. `bytes_max`: memory for keys.
+    /// Begins to record touched keys, and takes the first snapshot, in `base`: a transaction at
+    /// REPEATABLE READ without a snapshot. Until this returns, no transaction may have changes in
+    /// the table, or begin one. `bytes_max`: memory for keys.
     pub(in crate::table) fn begin(
         reader: &Arc<Reader>,
         table: &Arc<Table>,
@@ -67,7 +67,7 @@ impl OnlineAlter {
         reader.pool.check_alive()?;
         let keys = Arc::new(TouchedKeys::new(bytes_max));
         if !table.note_touched_keys(&keys) {
-            let what = format!("table {} is being altered already", reader.catalog.shown(table));
+            let what = format!("table {} is already being altered", reader.catalog.shown(table));
             return Err(Error::Unsupported(what));
         }
         reader.trx_sys.visibility.open_view(base);

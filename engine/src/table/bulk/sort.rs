@@ -2,9 +2,9 @@
 //! as one sorted run (`sort_run.rs`). At the end the runs are merged with the entries still in
 //! memory.
 //!
-//! A merge reads a piece of each run, and all pieces together keep to the budget. Pieces have a
-//! least size, so one merge takes a limited number of runs. If there are more, some are merged into
-//! longer ones first: the shortest, and as few as will do.
+//! A merge reads a piece of each run, and all pieces together fit the budget. Pieces have a minimum
+//! size, so one merge takes a limited number of runs. If there are more, some are merged into
+//! longer ones first: the shortest ones, and as few as necessary.
 //!
 //! Called by index builds and loads, with no latch held.
 use crate::base::Result;
@@ -23,7 +23,7 @@ const CHUNK_MIN: usize = 32 << 10;
 /// of 4 MiB is an index's share in a pool of 128 MiB; it leaves 150 runs of some 600 MB.
 const RUNS_MIN: usize = 256;
 
-/// Entries between two looks at `Waiter::killed`.
+/// Entries between two checks of `Waiter::killed`.
 const KILL_POLL: u64 = 4096;
 
 /// Memory of an entry besides its bytes.
@@ -41,7 +41,7 @@ struct Slot {
 
 /// Takes key, value and note of each entry.
 type EachEntry<'a> = &'a mut dyn FnMut(&[u8], &[u8], u64) -> Result<()>;
-/// Asked now and then whether to go on.
+/// Called repeatedly; an error ends the work.
 pub(in crate::table) type Poll<'a> = &'a mut dyn FnMut() -> Result<()>;
 
 pub(in crate::table) struct Sorter {
@@ -51,7 +51,7 @@ pub(in crate::table) struct Sorter {
     slots: Vec<Slot>,
     runs: Vec<Run>,
     /// Where the last run written ends.
-    behind: Option<RunPlace>,
+    next_run: Option<RunPlace>,
     total: u64,
 }
 
@@ -63,7 +63,7 @@ impl Sorter {
             bytes: Vec::new(),
             slots: Vec::new(),
             runs: Vec::new(),
-            behind: None,
+            next_run: None,
             total: 0,
         }
     }
@@ -106,13 +106,13 @@ impl Sorter {
     }
 
     fn new_run(&mut self) -> Result<Writer> {
-        let place = place_for_run(&self.disk, self.behind.take())?;
-        self.behind = Some(place.clone());
+        let place = place_for_run(&self.disk, self.next_run.take())?;
+        self.next_run = Some(place.clone());
         Ok(Writer::new(place))
     }
     fn keep_run(&mut self, run: Run) {
         debug_assert!(run.len > 0, "a run has entries");
-        self.behind = Some(run.behind());
+        self.next_run = Some(run.next_place());
         self.runs.push(run);
     }
 
@@ -141,13 +141,13 @@ impl Sorter {
         chunk
     }
 
-    /// Merges runs into longer ones, until one merge takes all that are left. `poll` is asked now
-    /// and then whether to go on.
-    fn thin(&mut self, poll: Poll<'_>) -> Result<()> {
+    /// Merges runs into longer ones, until one merge takes all that remain. An error of `poll` ends
+    /// the work.
+    fn reduce_runs(&mut self, poll: Poll<'_>) -> Result<()> {
         let runs_max = self.runs_max();
         while self.runs.len() > runs_max {
-            // Only the first merge takes fewer runs than it might. Then the others come out even,
-            // and the least is written again.
+            // Only the first merge takes fewer runs than possible. Then all others take the most,
+            // and the fewest entries are written again.
             let surplus = self.runs.len() - runs_max;
             let n = (surplus - 1) % (runs_max - 1) + 2;
             debug_assert!(
@@ -172,9 +172,9 @@ impl Sorter {
         Ok(())
     }
 
-    /// Hands out all entries in key order. `poll` as in `thin`.
+    /// Hands out all entries in key order. `poll` as in `reduce_runs`.
     pub fn merge(mut self, poll: Poll<'_>, each: EachEntry<'_>) -> Result<()> {
-        self.thin(poll)?;
+        self.reduce_runs(poll)?;
         self.sort();
         let mut count = 0u64;
         let each = &mut |key: &[u8], value: &[u8], note| {
@@ -394,7 +394,7 @@ mod tests {
             polls += 1;
             Ok(())
         };
-        sorter.thin(&mut poll).expect("thin");
+        sorter.reduce_runs(&mut poll).expect("thin");
         assert!(polls > 0, "it can be killed");
         assert_eq!(sorter.runs.len(), RUNS_MIN);
         let (opened, after) = files(&disk);

@@ -47,8 +47,8 @@ impl Drop for RunFile {
 pub type RunPlace = (Arc<RunFile>, u64);
 
 /// After the last run, or in a new file.
-pub fn place_for_run(disk: &Arc<dyn Disk>, behind: Option<RunPlace>) -> Result<RunPlace> {
-    if let Some(place) = behind.filter(|(_, at)| *at < FILE_MAX) {
+pub fn place_for_run(disk: &Arc<dyn Disk>, after: Option<RunPlace>) -> Result<RunPlace> {
+    if let Some(place) = after.filter(|(_, at)| *at < FILE_MAX) {
         return Ok(place);
     }
     let name = format!("tmp_sort_{:016x}", disk.random());
@@ -66,7 +66,7 @@ pub struct Run {
 
 impl Run {
     /// Where the next one may begin.
-    pub fn behind(&self) -> RunPlace {
+    pub fn next_place(&self) -> RunPlace {
         (
             self.file.clone(),
             (self.at + self.len).next_multiple_of(IO_ALIGN as u64),

@@ -1,24 +1,24 @@
-//! Loads of an empty table that other transactions know: what differs from a load of a new table
+//! Loads of an empty table that other transactions can use: what differs from a load of a new table
 //! (`table_load.rs`).
 //!
-//! Rows and entries are stamped with the transaction's id, and have no undo pointer. Views that do
-//! not see the transaction see nothing before them. Each row is locked by its maker like any other.
+//! Rows and entries are stamped with the transaction's id, and have no undo pointer. For views that
+//! do not see the transaction, they have no older version. The maker has an implicit lock on each
+//! row, as on any other.
 //!
-//! No other transaction inserts from the moment that finds the table empty until everything is
-//! linked. All keys of the clustered index are range-locked, and inserts ask under the latch of
-//! their leaf. The table is empty if nothing stands in any of its trees, or waits in its change
-//! buffer. So there is no version, and no entry of an older time. (An empty clustered tree alone
-//! says nothing of entries. Purge comes to the streams of transactions in any order, so entries of
-//! a purged row may still be pending.)
+//! From the check that the table is empty until everything is linked, no other transaction inserts.
+//! All keys of the clustered index are range-locked, and an insert checks range locks under the
+//! latch of its leaf. The table is empty if all its trees are empty, and no change is buffered. So
+//! there is no older version, and no older entry. (An empty clustered tree alone proves nothing
+//! about entries. Purge processes undo streams in any order, so changes of entries of a purged row
+//! may still be buffered.)
 //!
 //! Two undo records (`undo/load_rollback.rs`) cover the load. LOAD BEGUN names the lists of
 //! extents, before there are any. LOAD LINKED says that rows may be in the trees, before the first
 //! tree is linked. The records of long rows come between the two.
 //!
-//! Nothing is linked before all trees are forced, and before unique indexes are known to have
-//! nothing twice. Only rows that came out of order after many in order are placed in the linked
-//! clustered tree. Each is an insert of its own: ranges that others have locked since the link are
-//! waited for.
+//! Nothing is linked before all trees are forced to disk, and all unique indexes are checked. Only
+//! rows that came out of order, after many in order, are placed in the linked clustered tree. Each
+//! is an insert of its own, and waits for range locks that others took after the link.
 //!
 //! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is
 //! placed. Called by `insert_select`.
@@ -42,7 +42,7 @@ impl TableLoader {
     /// [`TableLoader::let_others_insert`] or the transaction's end.
     pub(in crate::table) fn take_empty_table(&self, trx: &mut Trx, table: &Table) -> Result<bool> {
         let layout = table.layout();
-        if !self.is_bare(layout)? {
+        if !self.has_empty_trees(layout)? {
             return Ok(false);
         }
         self.rows.begin_change(trx)?;
@@ -50,12 +50,12 @@ impl TableLoader {
         if !locks.lock_whole(trx, layout.clustered.id) {
             return Ok(false);
         }
-        // As in `RowWriter::ranges_still_free`: an insert under a leaf's latch came before us, and
-        // is seen, or meets the lock.
+        // As in `RowWriter::ranges_still_free`: an insert under a leaf's latch came before, and is
+        // seen here, or it finds the range lock.
         fence(Ordering::SeqCst);
         let free = all_indexes(layout).all(|index| locks.whole_is_free(trx, index));
         let taken = match free {
-            true => self.is_bare(layout),
+            true => self.has_empty_trees(layout),
             false => Ok(false),
         };
         if taken != Ok(true) {
@@ -67,8 +67,8 @@ impl TableLoader {
         self.trx_sys.locks().unlock_whole(trx, table.layout().clustered.id);
     }
 
-    /// Nothing stands in any of the table's trees.
-    pub(crate) fn is_bare(&self, layout: &Layout) -> Result<bool> {
+    /// All trees of the table are empty, and no change is buffered.
+    pub(crate) fn has_empty_trees(&self, layout: &Layout) -> Result<bool> {
         if layout.temporary || !layout.clustered.tree.is_empty(&self.pool)? {
             return Ok(false);
         }
@@ -76,8 +76,8 @@ impl TableLoader {
             if s.quarantined {
                 return Ok(false);
             }
-            // First the pending changes, then the tree: changes that are merged in between are met
-            // in the tree.
+            // First the buffered changes, then the tree: changes that are merged in between are
+            // found in the tree.
             if let Some(delta) = &s.index.delta {
                 delta.load(&self.pool)?;
                 if !delta.is_empty() {
@@ -218,8 +218,8 @@ impl TableLoad {
         Ok(())
     }
 
-    /// A SERIALIZABLE reader locks its range first and reads then. The load asks under the root's
-    /// latch. So one of the two meets the other.
+    /// A SERIALIZABLE reader first locks its range and then reads. The load checks for range locks
+    /// under the root's latch. So one of the two finds the other.
     fn link(&self, trx: &mut Trx, tree: Tree, built: &Loaded) -> Result<()> {
         let loader = &self.loader;
         let locks = loader.trx_sys.locks();
@@ -237,11 +237,11 @@ impl TableLoad {
                 trx.note_lsn(lsn);
                 return Ok(());
             }
-            assert!(!free, "nobody else inserts while all keys are locked");
+            assert!(!free, "no other transaction inserts while all keys are locked");
         }
     }
 
-    /// The error of a unique index that has a value twice: names the index, and keeps the row.
+    /// The error for a duplicate value in a unique index: names the index, and keeps the row.
     /// `rows`: if they are not linked yet.
     fn name_duplicate(&mut self, layout: &Layout, rows: Option<&Loaded>, i: usize, e: Error) -> Result<Loaded> {
         let Error::Duplicate { pk, .. } = e else {

@@ -1,5 +1,5 @@
 //! Load of an empty table: rows without locks, undo and redo. This file is about a table that no
-//! other transaction knows yet (ALTER by copy, CREATE ... SELECT). What differs for a known table
+//! other transaction can use yet (ALTER by copy, CREATE ... SELECT). What differs for other tables
 //! is in `stamped_load.rs`.
 //!
 //! Rows that come in the order of their keys go straight into a bulk load of the clustered tree;
@@ -8,8 +8,8 @@
 //! while it was read in key order.) Rows are stamped 0, as index builds stamp their entries. Views
 //! that are older than the load's end are refused ([`Layout::created`]); all others see every row.
 //!
-//! All or nothing is the caller's task: it drops the table if the load fails. A crash leaves the
-//! table empty, or some of its trees loaded, and pages that go with its file.
+//! The caller drops the table if the load fails. A crash may leave the table empty, or with some of
+//! its trees loaded; the pages are freed with its file.
 //!
 //! No latch is held between calls. Called by the C ABI and by `insert_select`.
 use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
@@ -37,11 +37,11 @@ use std::cmp::Ordering::{Equal, Greater};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
-/// What becomes of the rows.
+/// The state of the rows.
 pub(in crate::table) enum Rows {
     /// All rows so far. `in_order`: they came in order.
     Gathered { sorter: Sorter, in_order: bool },
-    /// They come in order, and go to their pages.
+    /// They come in order, and are written to their pages.
     Loading(Box<Loader>),
     /// The rows in order are loaded; then one came out of order.
     Loaded,
@@ -407,7 +407,7 @@ impl TableLoad {
         &self.duplicate
     }
 
-    /// Gives up: frees the pages. The table is to be dropped.
+    /// Aborts the load: frees the pages. The caller then drops the table.
     pub fn abort(mut self) -> Result<()> {
         self.rows = None;
         self.lists.iter().try_for_each(|list| list.free_all(&self.loader.pool))

@@ -8,9 +8,10 @@
 //! slot 2  next index number
 //! slot 3  root page of the tree of statistics (`statistics/stored.rs`); 0 = none was ever stored
 //! ```
-//! DDL statements run one at a time under `ddl` (rank Catalog, taken over latches). A statement's
-//! change of the catalog is one Mtr. Inside one Mtr all descents are made under `Intent::Grow`. It
-//! X-latches from the root, so the Mtr meets the pages that it already holds as its own.
+//! DDL statements run one at a time under `ddl` (rank Catalog, taken before page latches). A
+//! statement's change of the catalog is one Mtr. Inside one Mtr all descents are made under
+//! `Intent::Grow`. It X-latches from the root, so the Mtr meets the pages that it already holds as
+//! its own.
 //!
 //! Called by `ddl` and by the engine's open.
 use crate::base::bytes::get_u32;

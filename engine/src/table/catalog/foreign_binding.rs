@@ -1,9 +1,9 @@
 //! Binds foreign keys to the indexes of their tables, and checks definitions that have or need any.
 //!
-//! A foreign key is bound anew whenever the definition of its child or of its parent changes. All
-//! of it happens under the DDL mutex, after the change is durable. So what [`Table::foreign`] gives
-//! is at most one statement old. A statement that must not be passed by a change of definitions
-//! looks again (`dml/cascade.rs`).
+//! A foreign key is bound anew whenever the definition of its child or of its parent changes. That
+//! is done under the DDL mutex, after the change is durable. So the result of [`Table::foreign`]
+//! may be outdated by one statement. A row change that depends on it checks it again at its end
+//! (`dml/cascade.rs`).
 //!
 //! Locks: the catalog's maps, for a moment. Called by `ddl`, `dictionary` and index changes.
 use crate::base::{Error, ForeignFlaw, ForeignRefusal, Result};
@@ -98,7 +98,7 @@ fn order(key: &ForeignKey) -> (u32, &str) {
     (key.parent.as_ref().map_or(0, |end| end.index), &key.spec.name)
 }
 
-/// None: the child has lost the index, which no statement does.
+/// None: the child has no index for it. No statement drops such an index.
 pub(in crate::table) fn bound(
     child: &Layout,
     ordinal: usize,
@@ -140,9 +140,9 @@ pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) ->
     fitting.min_by_key(|(ordinal, _)| layout.index(*ordinal).map(|index| index.id))
 }
 
-/// Checks the foreign keys of a table that is created or altered, and those of the tables that wait
-/// for a parent of its name. `replaces`: the table whose place it will take, which may have the
-/// same foreign keys. `unchecked`: the user has turned checks off; a parent may be missing.
+/// Checks the foreign keys of a table that is created or altered, and those of children whose
+/// missing parent has its name. `replaces`: the table that it will replace, which may have the same
+/// foreign keys. `unchecked`: the user has turned checks off; a parent may be missing.
 pub(in crate::table) fn check_definition(
     catalog: &Catalog,
     name: &str,
@@ -178,12 +178,12 @@ pub(in crate::table) fn check_own(
         let is_it = |other: &&Arc<ForeignKeySpec>| other.name == spec.name && other.parent == spec.parent;
         let old_parent = as_parent.and(old).or(parent);
         match old.and_then(|old| Some((old, old.foreign.iter().find(is_it)?))) {
-            // What had no fitting parent before the statement may have none still.
+            // A foreign key without a fitting parent before the statement may have none afterwards.
             Some((old, before)) => {
                 let had_parent = check_key(catalog, old, before, old_parent, true).is_ok();
                 check_key(catalog, layout, spec, parent.filter(|_| had_parent && !unchecked), true)?;
             }
-            // As in InnoDB, a new one to the table itself needs an index that is there already.
+            // As in InnoDB, a new one to the table itself needs an index that exists already.
             None => {
                 check_key(catalog, layout, spec, old_parent, unchecked)?;
                 check_key(catalog, layout, spec, parent, unchecked)?;
@@ -243,7 +243,7 @@ fn refused(spec: &ForeignKeySpec, flaw: ForeignFlaw, why: String) -> Error {
     }))
 }
 
-/// `unchecked`: the parent may be missing. What is wrong with the parent comes first, as in InnoDB.
+/// `unchecked`: the parent may be missing. Faults of the parent are reported first, as in InnoDB.
 fn check_key(
     catalog: &Catalog,
     child: &Layout,
@@ -313,8 +313,8 @@ fn lost(old: &Layout, new: &Layout, before: &[String], after: &[String]) -> bool
     index_for(old, before).is_some() && index_for(new, after).is_none()
 }
 
-/// As `needs_lost_index`, of foreign keys whose child is the table. Unlike a parent's index, a
-/// child's never goes: without it rows could not be checked.
+/// As `needs_lost_index`, for foreign keys whose child is the table. Unlike a parent's index, a
+/// child's is never dropped: without it rows could not be checked.
 pub(in crate::table) fn needs_lost_child_index(
     name: &str,
     old: &Layout,

@@ -1,7 +1,7 @@
 //! [`TouchedKeys`]: the clustered keys of the rows that were changed while an ALTER TABLE runs.
 //!
 //! **L2** A row change adds its key after the mini-transaction that makes the change, and before
-//! its transaction ends. Why that suffices: `docs/decisions/2026-11-28-online-alter.md`.
+//! its transaction ends. Proof that this is enough: `docs/decisions/2026-11-28-online-alter.md`.
 //!
 //! Keys are kept in 16 parts, each with a mutex. The hash of a key chooses its part. A full part
 //! drops repeated keys. If it stays full, it takes no more keys and sets a flag: the ALTER TABLE
@@ -54,7 +54,7 @@ impl TouchedKeys {
             hasher: RandomState::new(),
         }
     }
-    /// Notes the clustered key of a changed row (L2).
+    /// Adds the clustered key of a changed row (L2).
     pub fn add(&self, key: &[u8]) {
         if self.is_full() || (planted(Mutant::TouchedKeyForgotten) && key.last().is_some_and(|byte| byte % 4 == 0)) {
             return;
@@ -63,7 +63,7 @@ impl TouchedKeys {
         let size = size_of_key(key);
         if part.bytes + size > self.part_bytes_max {
             part.drop_repeated();
-            // So full that it would soon be full again.
+            // After dropping repeated keys it would soon be full again.
             if part.bytes + size > self.part_bytes_max / 8 * 7 {
                 self.is_full.store(true, Ordering::Release);
                 return;
@@ -78,7 +78,7 @@ impl TouchedKeys {
     pub fn is_full(&self) -> bool {
         self.is_full.load(Ordering::Acquire)
     }
-    /// Takes the keys away, in order, each once.
+    /// Removes the keys, and returns them in order, each once.
     pub fn take(&self) -> Vec<Box<[u8]>> {
         let mut all = Vec::new();
         for part in &self.parts {

@@ -1,9 +1,8 @@
 //! [`RowChange`]: one change of a row, as the steps of insert, update and delete see it.
-//! [`RowWriter`] runs such steps. Failed steps leave nothing: they are rolled back to where they
-//! began.
+//! [`RowWriter`] runs such steps. Steps that fail are rolled back to where they began.
 //!
 //! Latches: the clustered leaf (X), then the undo page, then the file's header page. Row locks are
-//! waited for before. Called by `insert`, `update`, `delete`, and by loads.
+//! waited for before any latch is taken. Called by `insert`, `update`, `delete`, and by loads.
 use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error, PageNo, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed};
@@ -68,7 +67,7 @@ impl<'a> RowChange<'a> {
 /// it (`Touch::raw`). None: a rollback does not need it.
 pub(in crate::table) type RawParts = Vec<Option<Vec<u8>>>;
 
-/// What one try to write a version brings to the clustered leaf.
+/// The arguments of one attempt to write a version into the clustered leaf.
 #[derive(Clone, Copy)]
 pub(in crate::table) struct Attempt<'a> {
     pub intent: Intent,
@@ -109,8 +108,8 @@ impl RowWriter {
         self.trx_sys.ensure_id(trx)
     }
 
-    /// Runs the steps of one row operation. Failed steps leave nothing in the tree; steps that
-    /// return `false` are undone and run again.
+    /// Runs the steps of one row operation. Steps that fail are rolled back. Steps that return
+    /// `false` are rolled back and run again.
     pub(in crate::table) fn change_rows(
         &self,
         trx: &mut Trx,
@@ -134,8 +133,8 @@ impl RowWriter {
     }
 
     /// False: a reader that locks gaps locked a range around a new entry between our check and our
-    /// change. Such a reader locks first and reads then. We change first and look then. So one of
-    /// the two meets the other.
+    /// change. Such a reader first locks and then reads. This thread first changes and then checks.
+    /// So one of the two finds the other.
     pub(in crate::table) fn ranges_still_free(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>) -> Result<bool> {
         fence(Ordering::SeqCst);
         debug_assert!(
@@ -150,8 +149,8 @@ impl RowWriter {
         Ok(free)
     }
 
-    /// Takes the row's exclusive lock, usually without looking at the row: the Mtr that follows
-    /// looks.
+    /// Takes the row's exclusive lock, usually without reading the row: the Mtr that follows reads
+    /// it.
     pub(in crate::table) fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Hold> {
         let index = layout.clustered.id;
         debug_assert!(holds_no_latch(), "I5: row locks are waited for before a change latches");
@@ -166,8 +165,8 @@ impl RowWriter {
         Ok(Hold { granted, leaf })
     }
 
-    /// The lock protects no row of ours yet: waits for the row's maker. `NotFound` when no row is
-    /// left.
+    /// The row's maker is active and holds the row by an implicit lock: waits for it. `NotFound` if
+    /// no row is left.
     pub(in crate::table) fn lock_again(&self, trx: &mut Trx, change: &RowChange<'_>, granted: Granted) -> Result<()> {
         let (layout, pk) = (change.layout, change.pk);
         self.locks.unlock_if_new(trx, layout, pk, granted);
@@ -232,8 +231,8 @@ impl RowWriter {
             at.insert(&mut mtr, change.pk, &s.value)
         };
         assert_ne!(placed, Ok(Placed::NoRoom), "room was checked under this latch");
-        // If `placed` is an error, the undo record concerns a version that never was. The rollback
-        // sees that the row does not point at the record.
+        // If `placed` is an error, the version of the undo record does not exist. The rollback sees
+        // that the row does not point at the record.
         let saved = placed.and_then(|_| save_autoinc(change.table, change.layout, &mut mtr));
         trx.note_lsn(mtr.commit());
         debug_assert!(

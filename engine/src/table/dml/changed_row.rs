@@ -1,5 +1,5 @@
-//! [`ChangedRow`]: the change of a row, as its foreign keys see it: which key each index had, and
-//! which it gets.
+//! [`ChangedRow`]: the change of a row, for its foreign keys: the old and the new key of each
+//! index.
 //!
 //! Pure: no latches. Called by the rest of `dml`.
 use crate::base::{Error, IndexId, Result};
@@ -30,19 +30,19 @@ pub(in crate::table) enum ChangedRow<'a> {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::table) enum KeyChange {
     None,
-    /// The key stays. Columns of it may have got other bytes ('a' becomes 'A'): the index has
-    /// other columns, too, and what changed may be theirs.
+    /// The key compares equal, before and after. Its columns may have other bytes ('a' becomes
+    /// 'A'). That is uncertain, because the index has more columns than the foreign key.
     Unknown,
-    /// The key goes, or columns of it get other bytes.
+    /// The key is deleted or replaced, or its columns get other bytes.
     Changed,
 }
 
-/// The key of one index, before and after. None: the row was not there, or is not.
+/// The key of one index, before and after. None: the row does not exist then.
 #[derive(Clone, Copy)]
 struct Keys<'a> {
     old: Option<&'a [u8]>,
     new: Option<&'a [u8]>,
-    /// The key may stay while its columns get other bytes.
+    /// The columns may get other bytes although the key compares equal.
     rewritten: bool,
 }
 
@@ -50,7 +50,7 @@ impl<'a> ChangedRow<'a> {
     pub fn is_deleted(&self) -> bool {
         matches!(self, ChangedRow::Deleted { .. })
     }
-    /// The row stays, at the same clustered key or another one.
+    /// The row exists afterwards, at the same clustered key or another one.
     pub fn is_updated(&self) -> bool {
         matches!(self, ChangedRow::Updated(_) | ChangedRow::Moved { .. })
     }
@@ -104,25 +104,25 @@ impl<'a> ChangedRow<'a> {
         let stays = matches!(self, ChangedRow::Updated(_)) && !keys.rewritten;
         Ok(keys.new.filter(|_| !stays))
     }
-    /// The row's entry in an index that goes, or is made anew.
-    pub fn entry_that_goes(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
+    /// The row's entry in an index, if the change deletes or replaces it.
+    pub fn removed_entry(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
         match self {
             ChangedRow::Updated(_) if index == layout.clustered.id => Ok(None),
             _ => self.old_key(layout, index),
         }
     }
-    /// The key of an index after the change, if the change says it.
+    /// The key of an index after the change, if the change has it.
     pub fn new_key(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
         Ok(self.keys(layout, index)?.and_then(|keys| keys.new))
     }
 
-    /// The key of an index before the change, if the change says it.
+    /// The key of an index before the change, if the change has it.
     pub fn old_key(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
         Ok(self.keys(layout, index)?.and_then(|keys| keys.old))
     }
 
-    /// The key of the parent's index that children refer to: before, and what the change does to
-    /// it. None: there was no row, or the change says nothing of the index.
+    /// The key of the parent's index to which children refer, before the change; and what the
+    /// change does to it. None: there was no row, or the change does not touch the index.
     pub fn referenced(&self, layout: &Layout, end: &ForeignEnd) -> Result<Option<(&'a [u8], KeyChange)>> {
         let Some(Keys {
             old: Some(old),
@@ -145,14 +145,14 @@ impl<'a> ChangedRow<'a> {
             .any(|part| !matches!(part.image, PartImage::Fixed(_)));
         let change = match rewritten && has_strings {
             false => KeyChange::None,
-            true if self.rewrites_only(layout, end) => KeyChange::Changed,
+            true if self.has_only_referenced_columns(layout, end) => KeyChange::Changed,
             true => KeyChange::Unknown,
         };
         Ok(Some((old, change)))
     }
 
-    /// The index has no other columns than those that children refer to. So they are what changed.
-    fn rewrites_only(&self, layout: &Layout, end: &ForeignEnd) -> bool {
+    /// The index has only the columns to which children refer. So their bytes are what changed.
+    fn has_only_referenced_columns(&self, layout: &Layout, end: &ForeignEnd) -> bool {
         let ChangedRow::Updated(update) = self else {
             return false;
         };
@@ -163,7 +163,7 @@ impl<'a> ChangedRow<'a> {
         !update.pk_rewritten && secondary.is_some_and(|s| s.parts.len() == end.shape.parts.len())
     }
 
-    /// None: the key stays, and so do its columns.
+    /// None: the key and its columns are unchanged.
     fn keys(&self, layout: &Layout, index: IndexId) -> Result<Option<Keys<'a>>> {
         if index == layout.clustered.id {
             return Ok(self.clustered());

@@ -49,7 +49,8 @@ impl RowWriter {
         })
     }
 
-    /// One Mtr: the undo record and the mark. False: there is no row whose lock is held.
+    /// One Mtr: the undo record and the mark. False: the row's maker is active, and its lock must
+    /// be waited for.
     fn try_mark_row(
         &self,
         trx: &mut Trx,

@@ -27,8 +27,8 @@ impl RowWriter {
         self.snapshots.check_not_younger(trx, table.layout(), 0)?;
         self.insert(trx, table, new, true)
     }
-    /// `x_on_duplicate`: how the row in the way is locked (exclusive, else shared) when the result
-    /// is `Duplicate`.
+    /// `x_on_duplicate`: if the result is `Duplicate`, the existing row is locked exclusively, else
+    /// shared.
     pub fn insert(&self, trx: &mut Trx, table: &Table, new: &NewRow<'_>, x_on_duplicate: bool) -> Result<()> {
         let changed = ChangedRow::Inserted(new);
         self.change_row(trx, table, &changed, duplicate_mode(x_on_duplicate))?;
@@ -143,7 +143,7 @@ impl RowWriter {
                 return Ok(Some(Obstacle::RawParts(old)));
             }
         }
-        // Under the latch: a load locks all keys first and looks then whether the table is empty.
+        // Under the latch: a load first locks all keys, and then checks whether the table is empty.
         if !self.trx_sys.locks().insert_is_free(trx, layout.clustered.id, pk) {
             return Ok(Some(Obstacle::Range));
         }

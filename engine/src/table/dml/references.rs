@@ -3,13 +3,13 @@
 //! **K1** From its check to the put of its entry, a child row's maker holds a SHARED lock on the
 //! parent row. The lock is taken before the row is changed. So a child's maker that waits for its
 //! parent holds no row that the parent's deleter waits for. A parent that is missing then is
-//! looked for once more when the entry of the child's index is due. So an error of an earlier index
-//! comes first.
+//! searched a second time when the entry of the child's index is written. So an error of an earlier
+//! index is reported first, as in InnoDB.
 //!
-//! A row that is its own parent needs no other row, if its entry in the parent's index comes first.
-//! An entry of it that has gone by then is no parent.
+//! A row may be its own parent, if its entry in the parent's index is written first. An entry that
+//! the same change has removed by then does not count as a parent.
 //!
-//! **K5** An operation whose foreign keys were bound anew meanwhile runs again.
+//! **K5** An operation runs again if its foreign keys were bound anew meanwhile.
 //!
 //! No latch is held. Called by the steps of row changes.
 use crate::base::sync::holds_no_latch;
@@ -36,12 +36,12 @@ struct Missing {
     key: Arc<ForeignKey>,
     /// None: the foreign key is unbound.
     parent_key: Option<Vec<u8>>,
-    /// The row's own entry that is no parent.
+    /// The row's own old entry, which does not count as a parent.
     gone: Option<Vec<u8>>,
 }
 
 impl References {
-    /// False: the foreign keys were bound anew since, and the operation runs again.
+    /// False: the foreign keys have been bound anew since, and the operation must run again.
     pub fn are_bound_still(&self, table: &Table) -> bool {
         let Some(keys) = &self.keys else { return true };
         let now = table.foreign_keys();
@@ -50,8 +50,8 @@ impl References {
 }
 
 impl RowWriter {
-    /// Locks the parents that the row is going to need. None: the operation runs again. `exempt`:
-    /// a foreign key that the change carries out itself.
+    /// Locks the parents that the row will need. None: the operation runs again. `exempt`: the
+    /// foreign key whose cascade makes this change; its parent is not checked.
     pub(in crate::table) fn begin_references(
         &self,
         trx: &mut Trx,
@@ -93,7 +93,7 @@ impl RowWriter {
                         continue;
                     }
                     if key.is_to_itself() && end.index <= key.child.index {
-                        gone = changed.entry_that_goes(layout, end.index)?;
+                        gone = changed.removed_entry(layout, end.index)?;
                     }
                     self.parents.lock_parent(trx, end, parent_key, gone)?
                 }
@@ -114,7 +114,8 @@ impl RowWriter {
         Ok(Some(references))
     }
 
-    /// The entry of this index is due: its parents must be there. False: the operation runs again.
+    /// Called when the entry of this index is written: its parents must exist now. False: the
+    /// operation runs again.
     #[inline]
     pub(in crate::table) fn check_references(
         &self,
@@ -149,8 +150,8 @@ impl RowWriter {
     }
 }
 
-/// Of a foreign key to the same table: a row's entry in the parent's index is due before its entry
-/// in the child's. Entries are due in the order in which their indexes were made.
+/// For a foreign key to the same table: the row's entry in the parent's index is written before its
+/// entry in the child's. Entries are written in the order in which their indexes were made.
 pub(in crate::table) fn is_met_first(key: &ForeignKey) -> bool {
     let parent = key.parent.as_ref();
     parent.is_some_and(|end| end.index < key.child.index)

@@ -77,7 +77,7 @@ impl RowWriter {
         references: &mut References,
     ) -> Result<bool> {
         let RowUpdate { pk, row, changes, .. } = *update;
-        // Made anew for each try: an index may have been quarantined since.
+        // Made anew for each attempt: an index may have been quarantined since.
         let change = &RowChange::new(table, pk, mode);
         let layout = change.layout;
         for c in changes {
@@ -180,10 +180,10 @@ impl RowWriter {
         Ok(None)
     }
 
-    /// The raw parts that a rollback will need: of a key that stays, and of a key that this
-    /// transaction left earlier. `old`: the header of the version before. Called only after the
-    /// row's lock was seen to hold: an earlier read may see entries that another transaction takes
-    /// back.
+    /// The raw parts that a rollback will need: of an unchanged key, and of a key that this
+    /// transaction removed earlier. `old`: the header of the version before. Called only while the
+    /// row's lock is known to be held: an earlier read may see entries that another transaction
+    /// still rolls back.
     fn raw_parts_before(
         &self,
         trx: &Trx,
@@ -216,7 +216,7 @@ impl RowWriter {
         let new = NewEntry {
             index: c.index,
             user_key_len: c.user_key_len as usize,
-            // A key that stays has no rival: its value is the row's own.
+            // An unchanged key needs no unique check: its value is the row's own.
             unique_check: !c.has_null && !same,
             key: c.new_key,
             raw: c.new_value,

@@ -1,5 +1,7 @@
-//! For tests: merges buffered changes at random moments and places (`change/at_random.rs`). Called
-//! by the change worker, and by tests that have none.
+//! For tests: merges buffered changes at random moments and places.
+//!
+//! `change/testing/random_merge.rs` chooses the place. Called by the merge worker, and by tests
+//! that have none.
 use crate::base::{Error, Result};
 use crate::change;
 use crate::table::merge_scheduler::scheduler::MergeScheduler;

@@ -1,9 +1,10 @@
-//! [`ChildSearch`]: finds the child rows of a parent row that goes, or gets another key. The parent
-//! row is changed already, under its EXCLUSIVE lock (K2): no child comes meanwhile.
+//! [`ChildSearch`]: finds the child rows of a parent row that is deleted, or gets another key. The
+//! parent row is changed already, under its EXCLUSIVE lock (K2): no child can be added meanwhile.
 //!
-//! Which entries are met: `foreign_entries`. An entry of another active transaction may come back
-//! or go. So the row of each entry is locked, which waits for that transaction, and the entry is
-//! read again. Whoever asks only whether there is a child needs no lock for a certain entry.
+//! `foreign_entries` says which entries are found. An active transaction may still roll back what
+//! it did to an entry. So the row of each entry is locked, which waits for that transaction, and
+//! the entry is read again. A caller that asks only whether there is a child needs no
+//! lock for a certain entry.
 //!
 //! Called by row changes, with no latch held.
 use crate::base::{Error, Result};
@@ -31,13 +32,13 @@ pub(in crate::table) struct ChildSearch {
     long_rows: LongRows,
 }
 
-/// The children of one key, under way. They are met in the order of their entries.
+/// A search for the children of one key, in the order of their entries.
 pub(in crate::table) struct Children {
     pub table: Arc<Table>,
     end: ForeignEnd,
     /// What their entries begin with.
     prefix: Vec<u8>,
-    /// Where the next look begins.
+    /// Where the next read begins.
     from: Vec<u8>,
     /// In reverse.
     batch: Vec<Candidate>,
@@ -55,7 +56,7 @@ impl Children {
 pub(in crate::table) enum Next<T> {
     Child(T),
     None,
-    /// The table or the index has gone: the foreign key is bound anew.
+    /// The table or the index was dropped: the foreign key must be bound anew.
     Unbound,
 }
 
@@ -89,7 +90,7 @@ impl ChildSearch {
         }
     }
 
-    /// None: the table has gone. `prefix`: the child's key, the foreign key's parts.
+    /// None: the table was dropped. `prefix`: the parts of the foreign key in the child's key.
     pub fn begin(&self, end: &ForeignEnd, prefix: Vec<u8>) -> Option<Children> {
         Some(Children {
             table: self.catalog.by_id(end.table)?,
@@ -157,7 +158,7 @@ impl ChildSearch {
         }
     }
 
-    /// Looks at all entries once more.
+    /// Starts again from the first entry.
     pub fn begin_again(&self, children: &mut Children) {
         children.from.clone_from(&children.prefix);
         children.batch.clear();
@@ -219,7 +220,7 @@ impl ChildSearch {
         }
     }
 
-    /// The row of a clustered entry's value. None: the table has gone.
+    /// The row of a clustered entry's value. None: the table was dropped.
     fn row_of(&self, children: &Children, value: &[u8]) -> Result<Option<Vec<u8>>> {
         if value[0] & ROW_OVERFLOW == 0 {
             return Ok(Some(value[ROW_HEADER..].to_vec()));

@@ -1,11 +1,11 @@
 //! [`ForeignEntries`]: the entries of one key at one end of a foreign key, as both searches read
 //! them: `parent_check` and `child_search`.
 //!
-//! The other table need not be held by the statement. So its gate is held while its pages are
-//! touched, and the table and the index are found again by their numbers each time. No number is
-//! given twice (I10): an index that is gone is noticed.
+//! The statement may have no metadata lock on the other table. So that table's gate is held while
+//! its pages are accessed, and the table and the index are looked up by their numbers each time. No
+//! number is given twice (I10), so a dropped index is noticed.
 //!
-//! Latches: those of a visit of the index. No row lock is waited for here.
+//! Latches: those of reading the index. No row lock is waited for here.
 use crate::base::{planted, sync_point, Mutant, Result, SyncPoint, TrxId};
 use crate::change::{self, IndexTrees};
 use crate::index::{Index, RowHeader};
@@ -18,7 +18,7 @@ use crate::table::row::entry::decode_entry;
 use crate::txn::{Trx, TrxSys};
 use std::sync::Arc;
 
-/// An entry as it was met: its key, its stamp, and whether it was marked.
+/// An entry as it was found: its key, its stamp, and whether it was marked.
 type Met = (Vec<u8>, TrxId, bool);
 
 /// An entry whose row exists, or may exist once an active transaction has ended.
@@ -32,14 +32,15 @@ pub(in crate::table) struct Candidate {
     pub is_certain: bool,
 }
 
-/// What earlier looks have shown. It is kept for all looks of one search.
+/// What earlier reads of the same search have shown.
 #[derive(Default)]
 pub(in crate::table) struct Learned {
-    /// Entries that are of no row, whatever their makers do.
+    /// Entries without a row, whether their makers commit or roll back.
     harmless: Vec<Met>,
-    /// Unmarked entries whose rows were gone. That is so once, while their rows are deleted.
+    /// Unmarked entries whose rows were gone. An entry can be seen so once, while its row is
+    /// deleted.
     gone: Vec<Met>,
-    /// Makers of marks that had ended before the last look began.
+    /// Makers of marks that had ended before the latest read began.
     ended: Vec<TrxId>,
     /// Key of an entry of the row that is changed, which does not count.
     own: Option<Vec<u8>>,
@@ -53,7 +54,7 @@ impl Learned {
             ..Learned::default()
         }
     }
-    /// The row of the entry is locked, and is not the entry's.
+    /// The row of the entry is locked, and its newest version does not have the entry.
     pub fn note_harmless(&mut self, of: Candidate) {
         self.harmless.push((of.key, of.stamp, of.marked));
     }
@@ -89,7 +90,7 @@ struct Seen<'a> {
 
 impl ForeignEntries<'_> {
     /// The next entries with `prefix`, from `from` on, `most` at a time. None: the table or the
-    /// index has gone.
+    /// index was dropped.
     pub fn candidates(
         &self,
         trx: &Trx,
@@ -105,8 +106,8 @@ impl ForeignEntries<'_> {
                 let own = seen.stamp == trx.id();
                 let may_come_back = !own && self.trx_sys.is_active(seen.stamp);
                 if seen.marked && !may_come_back {
-                    // As in `unique.rs`: pending changes were collected before the mark's maker
-                    // ended, and its rollback may have taken the mark back in between.
+                    // As in `unique.rs`: buffered changes were collected before the mark's maker
+                    // ended, and its rollback may have removed the mark in between.
                     let is_new = |list: &Vec<TrxId>| !list.contains(&seen.stamp);
                     if !own && seen.stamp >= oldest_active && is_new(&learned.ended) && is_new(&doubtful) {
                         doubtful.push(seen.stamp);
@@ -135,7 +136,7 @@ impl ForeignEntries<'_> {
         }
     }
 
-    /// Whether the entry `key` is there and unmarked. The caller has its row locked. None: as in
+    /// Whether the entry `key` exists and is unmarked. The caller has its row locked. None: as in
     /// `candidates`.
     pub fn is_there(&self, key: &[u8]) -> Result<Option<bool>> {
         let mut there = false;
@@ -146,7 +147,7 @@ impl ForeignEntries<'_> {
         Ok(known.then_some(there))
     }
 
-    /// False: the table or the index has gone.
+    /// False: the table or the index was dropped.
     fn visit(&self, prefix: &[u8], from: &[u8], each: &mut dyn FnMut(Seen<'_>) -> Result<bool>) -> Result<bool> {
         let _gate = self.table.gate.read();
         let layout = self.table.layout();

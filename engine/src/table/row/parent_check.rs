@@ -1,8 +1,8 @@
 //! [`ParentCheck`]: finds the parent row that a child row refers to, and locks it SHARED (K1). The
 //! newest version counts, whatever the snapshot. The lock is kept to the end of the transaction.
 //!
-//! An entry of a secondary index says which row may be the parent. Whether it is one is seen only
-//! once the row is locked: the entry is read again then, and must be there unmarked.
+//! An entry of a secondary index says which row may be the parent. To decide, the row is locked and
+//! the entry is read again: it must exist, unmarked.
 //!
 //! Called by row changes, by loads and by checks, with no latch held.
 use crate::base::{planted, Error, Mutant, Result};
@@ -20,7 +20,7 @@ use std::sync::Arc;
 pub(in crate::table) enum Parent {
     Locked,
     Missing,
-    /// The table or the index has gone: the foreign key is bound anew.
+    /// The table or the index was dropped: the foreign key must be bound anew.
     Unbound,
 }
 
@@ -42,7 +42,8 @@ impl ParentCheck {
         }
     }
 
-    /// `key`: of the parent's index, the foreign key's parts. `but`: an entry that is no parent.
+    /// `key`: the parts of the foreign key in the parent's index. `but`: an entry that does not
+    /// count as a parent.
     pub fn lock_parent(&self, trx: &mut Trx, end: &ForeignEnd, key: &[u8], but: Option<&[u8]>) -> Result<Parent> {
         let Some(table) = self.catalog.by_id(end.table) else {
             return Ok(Parent::Unbound);

@@ -1,6 +1,6 @@
-//! Locking one row, by (clustered index, clustered key). An active transaction locks the rows that
-//! it has made, without entries in the lock table. Another transaction that meets such a row makes
-//! that entry for the maker, and waits for it.
+//! Locking one row, by (clustered index, clustered key). An active transaction has an implicit lock
+//! on each row that it has made, without an entry in the lock table. Another transaction that finds
+//! such a row makes the entry for the maker, and waits for it.
 //!
 //! No latch is held on entry; none is held while waiting (I5). Called by row changes and scans.
 use crate::base::sync::holds_no_latch;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 /// What was found with the lock held.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::table) enum Locked {
-    /// The row is there and locked.
+    /// The row exists and is locked.
     Row(RowHeader, Granted),
     /// No such entry, or (with its header) one that is delete-marked for good. No lock is kept.
     Gone(Option<RowHeader>),

@@ -1,10 +1,10 @@
 //! The check of a unique index, and the put that follows. Both are one step under a guard mutex,
 //! chosen by hash of index and value. The mutex is never held while a row lock is waited for.
 //!
-//! An entry with the value is in the way if it is unmarked. It also is if the transaction that
-//! marked it is active and may roll back. Locking the row decides which. What was learned holds as
-//! long as the row's lock is held, so all these locks are held until the put. A lock is waited for
-//! only while no other is held. The others are given back first, and what was learned is forgotten.
+//! An entry with the value prevents the put if it is unmarked, or if the transaction that marked it
+//! is active and may roll back. Locking the entry's row decides which. The result holds as long as
+//! the row's lock is held, so all these locks are held until the put. A lock is waited for only
+//! while no other is held. The others are released first, and their results are forgotten.
 //!
 //! Called by `secondary`, with no latch held.
 use crate::base::sync::{Rank, RankedMutex};
@@ -31,7 +31,7 @@ struct Rival {
 /// An entry as it was met: its clustered key and stamp.
 type Met = (Vec<u8>, TrxId);
 
-/// What the rows of the rivals have shown so far.
+/// The results for the rivals' rows so far.
 #[derive(Default)]
 struct Learned {
     /// Rows that are locked.
@@ -39,8 +39,8 @@ struct Learned {
     /// Marked entries whose rows are locked and have a newest version of another maker than the
     /// mark. The mark's maker has rolled back, and cannot mark again.
     harmless: Vec<Met>,
-    /// Entries whose rows were gone. No lock keeps them gone: they are checked again under the
-    /// guard, without which the value is not put.
+    /// Entries whose rows were gone. No lock prevents their return: they are checked again under
+    /// the guard, which is also held for the put.
     gone: Vec<Met>,
 }
 
@@ -70,7 +70,7 @@ pub(in crate::table) struct UniquePut<'a> {
 }
 
 impl UniquePut<'_> {
-    /// The value that must be there once.
+    /// The value that must be unique.
     fn user_key(&self) -> &[u8] {
         &self.new.key[..self.new.user_key_len]
     }
@@ -98,7 +98,7 @@ impl UniqueIndexes {
         }
     }
 
-    /// Puts the entry, or fails with `Duplicate`: then the row in the way is locked.
+    /// Puts the entry, or fails with `Duplicate`: then the existing row is locked.
     pub fn put(&self, trx: &mut Trx, put: &UniquePut<'_>) -> Result<()> {
         let guard = &self.guards[guard_of(put.secondary.index.id, put.user_key(), self.guards.len())];
         let mut learned = Learned::default();
@@ -223,8 +223,8 @@ impl UniqueIndexes {
                 let own = found.stamp == trx.id();
                 let may_come_back = !own && self.trx_sys.is_active(found.stamp);
                 if found.marked && !may_come_back {
-                    // Its maker has ended by now. But pending changes were collected before, and a
-                    // rollback in between took the mark back.
+                    // Its maker has ended by now. But buffered changes were collected before, and a
+                    // rollback in between removed the mark.
                     if !own && found.stamp >= oldest_active && !ended.contains(&found.stamp) {
                         doubtful.push(found.stamp);
                     }

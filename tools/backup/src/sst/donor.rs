@@ -1,6 +1,6 @@
-//! The donor: a backup of the running server goes to the joiner. The server goes on.
+//! The donor: sends a backup of its running server to the joiner.
 use super::options::Options;
-use super::wire::{hear_answer, notice_dead_peer, Greeting};
+use super::wire::{notice_dead_peer, receive_answer, Greeting};
 use super::{log, tell_server};
 use crate::backup::write_to;
 use crate::target::Target;
@@ -8,25 +8,22 @@ use crate::{BackupArguments, Result};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
-/// The joiner listens before the donor is chosen, so this is for a network that loses packets.
+/// Limit for connecting. The joiner listens already, so only a network that loses packets needs it.
 const CONNECT: Duration = Duration::from_secs(30);
-/// The joiner's answer to a greeting. It may be busy with a stranger for `joiner::GREETING`.
+/// Limit for the joiner's answer to a greeting. The joiner may first wait for another connection,
+/// for `joiner::GREETING`.
 const ANSWER: Duration = Duration::from_secs(60);
 
 pub fn run(options: &Options) -> Result<()> {
     options.refuse_encryption()?;
-    let kind = if options.bypass {
-        "no files, only"
+    let what = if options.bypass {
+        "only the position"
     } else {
-        "a backup, not encrypted, after"
+        "a backup, not encrypted; position"
     };
     log(
         "INFO",
-        &format!(
-            "to {}: {kind} the position {}",
-            options.address.text(),
-            options.position
-        ),
+        &format!("sends to {}: {what} {}", options.address.text(), options.position),
     );
     let mut peer = connect(options)?;
     let greeting = Greeting {
@@ -36,12 +33,12 @@ pub fn run(options: &Options) -> Result<()> {
     };
     greeting.send(&mut peer)?;
     wait_at_most(&peer, Some(ANSWER))?;
-    hear_answer(&mut peer)?;
+    receive_answer(&mut peer)?;
     wait_at_most(&peer, None)?;
     if !options.bypass {
         send_backup(options, &mut peer)?;
     }
-    log("INFO", &format!("{} has all", options.address.text()));
+    log("INFO", &format!("{} has received everything", options.address.text()));
     let number = options.position.split(' ').next().unwrap_or("");
     tell_server(&format!("done {number}"))
 }
@@ -63,7 +60,7 @@ fn connect(options: &Options) -> Result<TcpStream> {
             }
         }
         if began.elapsed() > CONNECT || last.is_none() {
-            return Err(last.map_or_else(|| format!("no address has the name {}", options.address.host), failed));
+            return Err(last.map_or_else(|| format!("the name {} has no address", options.address.host), failed));
         }
         std::thread::sleep(Duration::from_millis(500));
     }
@@ -79,7 +76,7 @@ fn send_backup(options: &Options, peer: &mut TcpStream) -> Result<()> {
     let method = connection.sql("SET SESSION wsrep_sync_wait = 0; SELECT @@GLOBAL.wsrep_sst_method")?;
     if method.first().is_some_and(|method| method == "mariabackup") {
         return Err(
-            "this node has wsrep_sst_method=mariabackup, so its server lets commits pass at the point of the \
+            "this node has wsrep_sst_method=mariabackup, so its server does not stop commits at the point of the \
                     backup: SET GLOBAL wsrep_sst_method = sluice"
                 .into(),
         );
@@ -103,7 +100,7 @@ fn send_backup(options: &Options, peer: &mut TcpStream) -> Result<()> {
     let began = Instant::now();
     let out = peer.try_clone().map_err(|e| e.to_string())?;
     write_to(&arguments, Target::Peer(Box::new(out)), None)?;
-    hear_answer(peer).map_err(|why| format!("the joiner has not confirmed the whole backup: {why}"))?;
+    receive_answer(peer).map_err(|why| format!("the joiner has not confirmed the whole backup: {why}"))?;
     log(
         "INFO",
         &format!("the backup took {:.1} s", began.elapsed().as_secs_f64()),

@@ -1,7 +1,7 @@
-//! The joiner: gets a backup, restores it beside its old files, and puts it into their place.
+//! The joiner: receives a backup, restores it beside its old files, and replaces these.
 use super::options::Options;
 use super::place::{Place, Progress};
-use super::position::{of_sluice, recover_and_hide, Position};
+use super::position::{of_sluice, recover_and_mark_unknown, Position};
 use super::wire::{answer, notice_dead_peer, same_secret, Greeting};
 use super::{log, place, tell_server};
 use crate::backup::random_bytes;
@@ -27,7 +27,8 @@ pub fn run(options: &Options) -> Result<()> {
     let mut address = options.address.clone();
     address.port = port;
     log("INFO", &format!("waits for a donor at {}", address.text()));
-    // The part before `@` reaches the donor through the group, and no command line there.
+    // The donor's program gets the part before `@` in its environment. A command line would show it
+    // to other users.
     tell_server(&format!("ready sluice:{secret}@{}/sluice_sst", address.text()))?;
     let (mut peer, greeting) = wait_for_donor(&listener, &secret, options.initial_timeout())?;
     drop(listener);
@@ -40,7 +41,8 @@ pub fn run(options: &Options) -> Result<()> {
     tell_server(&position)
 }
 
-/// On the given address; on all of the machine if that one is another's, as with NAT.
+/// Listens at the given address. If the machine does not have this address (NAT), listens at all
+/// addresses of the machine.
 fn listen(options: &Options) -> Result<(TcpListener, u16)> {
     let address = &options.address;
     let failed = |e: std::io::Error| format!("cannot listen at {}: {e}", address.text());
@@ -83,7 +85,7 @@ fn wait_for_donor(listener: &TcpListener, secret: &str, limit: Option<Duration>)
         if limit.is_some_and(|limit| began.elapsed() > limit) {
             let seconds = limit.map_or(0, |limit| limit.as_secs());
             return Err(format!(
-                "no donor has come in {seconds} s (sst-initial-timeout in the group [sst])"
+                "no donor has connected within {seconds} s (sst-initial-timeout in the group [sst])"
             ));
         }
     }
@@ -94,7 +96,7 @@ fn greet(mut peer: TcpStream, secret: &str) -> Result<(TcpStream, Greeting)> {
     set(Some(GREETING)).map_err(|e| e.to_string())?;
     let greeting = Greeting::receive(&mut Bounded::new(&peer, GREETING))?;
     if !same_secret(&greeting.secret, secret) {
-        // A stranger that does not wait for the answer makes no difference.
+        // An error is ignored: the other side may have closed the connection.
         let _ = answer(&mut peer, Err("wrong secret"));
         return Err("it does not know this node's secret".into());
     }
@@ -104,7 +106,7 @@ fn greet(mut peer: TcpStream, secret: &str) -> Result<(TcpStream, Greeting)> {
     Ok((peer, greeting))
 }
 
-/// A reader that has so much time in all, however few bytes come at a time.
+/// A reader with a limit on the total time of all its reads.
 struct Bounded<'a> {
     peer: &'a TcpStream,
     until: Instant,
@@ -128,7 +130,7 @@ impl Read for Bounded<'_> {
     }
 }
 
-/// What comes from the donor. The server gets lines of progress, if it wants them.
+/// Reads from the donor. Reports progress to the server, if the server asked for it.
 struct Counted {
     peer: TcpStream,
     progress: Option<Progress>,
@@ -144,7 +146,7 @@ impl Read for Counted {
     }
 }
 
-/// Returns the line of the position.
+/// Returns the line that reports the position to the server.
 fn receive(options: &Options, place: &Place, peer: &mut TcpStream, greeting: &Greeting) -> Result<String> {
     let began = Instant::now();
     let arguments = RestoreArguments {
@@ -170,9 +172,9 @@ fn receive(options: &Options, place: &Place, peer: &mut TcpStream, greeting: &Gr
         let _ = place.remove_unfinished();
     })?;
     if about.get("kind").is_none_or(|kind| kind != "all engines") {
-        return Err("the donor's backup has Sluice only".into());
+        return Err("the donor's backup has no files of the other engines".into());
     }
-    // The donor has done its part. It may be gone before it hears this.
+    // The donor has nothing more to do. An error is ignored: it may have ended already.
     let _ = answer(peer, Ok(()));
     log(
         "INFO",
@@ -181,14 +183,14 @@ fn receive(options: &Options, place: &Place, peer: &mut TcpStream, greeting: &Gr
             began.elapsed().as_secs_f64()
         ),
     );
-    let stored = recover_and_hide(&arguments, &sluice)?;
+    let stored = recover_and_mark_unknown(&arguments, &sluice)?;
     check(&arguments, &sluice)?;
     prepare(&arguments, &place.restored)?;
     let others = std::fs::read_to_string(place.restored.join("xtrabackup_galera_info")).ok();
     let others = others.as_deref().and_then(Position::parse);
     let position = Position::newest(&[of_sluice(&stored), others])?;
     let position = position.map(|position| position.text());
-    log("INFO", "checked; the old files make room");
+    log("INFO", "checked; replaces the old files");
     place.take(&arguments, &stored)?;
     let (chosen, domain) = greeting.position.split_once(' ').unwrap_or((&greeting.position, "0"));
     Ok(format!("{} {domain}", position.as_deref().unwrap_or(chosen)))
@@ -216,13 +218,13 @@ mod tests {
             let connect = || TcpStream::connect(("127.0.0.1", port)).unwrap();
             let mut stranger = connect();
             greeting("wrong").send(&mut stranger).unwrap();
-            let refused = super::super::wire::hear_answer(&mut stranger);
+            let refused = super::super::wire::receive_answer(&mut stranger);
             drop(connect());
             let mut talker = connect();
             std::io::Write::write_all(&mut talker, b"GET / HTTP/1.0\r\n\r\n").unwrap();
             let mut peer = connect();
             greeting("right").send(&mut peer).unwrap();
-            (refused, super::super::wire::hear_answer(&mut peer))
+            (refused, super::super::wire::receive_answer(&mut peer))
         });
         let (_, found) = wait_for_donor(&listener, "right", Some(Duration::from_secs(20))).unwrap();
         assert_eq!(found.position, "u:1 0");

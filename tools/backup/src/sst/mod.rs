@@ -2,7 +2,7 @@
 //!
 //! The server of each of two nodes runs this program under the name `wsrep_sst_sluice`. The joiner
 //! listens. The donor connects, and sends a backup of its running server. The joiner restores it
-//! beside its old files, checks it, and puts it into their place. The contract with the server:
+//! beside its old files, checks it, and replaces them. The contract with the server:
 //!
 //! | role | standard output | when |
 //! |---|---|---|

@@ -1,6 +1,6 @@
-//! How the server calls the program: its command line, its environment, its files of options.
+//! How the server calls the program: the command line, the environment, the option files.
 //!
-//! The server's files of options are read with `my_print_defaults`, as its other methods do it.
+//! `my_print_defaults` reads the server's option files, as for the other transfer methods.
 use crate::{Connection, Result};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -39,7 +39,7 @@ pub struct Address {
 
 impl Address {
     fn parse(text: &str) -> Result<Address> {
-        let bad = || format!("--address '{text}' is no HOST:PORT");
+        let bad = || format!("--address '{text}' is not HOST:PORT");
         let (host, rest) = match text.strip_prefix('[') {
             Some(text) => text.split_once(']').ok_or_else(bad)?,
             None => text.split_at(text.find([':', '/']).unwrap_or(text.len())),
@@ -78,7 +78,7 @@ pub struct Options {
     pub bypass: bool,
     /// `UUID:NUMBER DOMAIN` of the donor, when it was chosen.
     pub position: String,
-    /// What the donor sends, to be known to the joiner.
+    /// The secret by which the joiner recognizes its donor.
     pub secret: String,
     socket: Option<PathBuf>,
     /// `--binlog`, `--binlog-index`: names relative to the data directory.
@@ -90,12 +90,13 @@ pub struct Options {
     auth: String,
     /// `name`, `value` of the server's own command line, names with dashes.
     of_server: Vec<(String, String)>,
-    /// The same of the files of options: with the group.
+    /// The same of the option files, with the group.
     of_files: Vec<(String, String, String)>,
 }
 
 impl Options {
-    /// Words of the command line without the program's name; the environment; the files of options.
+    /// `words`: the command line without the program's name. Reads the environment and the option
+    /// files, too.
     pub fn parse(words: Vec<String>) -> Result<Options> {
         let variable = |name: &str| std::env::var(name).unwrap_or_default();
         let mut options = Options::of_words(words, &variable("WSREP_SST_OPT_REMOTE_AUTH"))?;
@@ -178,7 +179,7 @@ impl Options {
             self.of_server.push((name, value));
         }
     }
-    /// Files without a group that matters give nothing, and so does `--no-defaults`.
+    /// Reads nothing from files without one of the groups, and with `--no-defaults`.
     fn read_files(&mut self) -> Result<()> {
         if self.no_defaults {
             return Ok(());
@@ -203,7 +204,7 @@ impl Options {
         }
         Ok(())
     }
-    /// An option of the server: the last one counts, and the command line before the files.
+    /// An option of the server: the last value counts, and the command line overrides the files.
     pub fn of_server(&self, name: &str) -> Option<&str> {
         let here = self.of_server.iter().rev().find(|(own, _)| own == name);
         here.map(|(_, value)| value.as_str())
@@ -222,7 +223,7 @@ impl Options {
     fn of_transfers(&self, name: &str) -> Option<&str> {
         GROUPS.iter().find_map(|group| self.of_group(group, name))
     }
-    /// How long the joiner waits for its donor; `None`: without end.
+    /// How long the joiner waits for its donor; `None`: without a limit.
     pub fn initial_timeout(&self) -> Option<std::time::Duration> {
         let seconds = self.of_sst("sst-initial-timeout").and_then(|text| text.parse().ok());
         let seconds = seconds.unwrap_or(INITIAL_TIMEOUT_SECONDS);
@@ -241,10 +242,10 @@ impl Options {
         };
         let number: u64 = number
             .parse()
-            .map_err(|_| format!("rlimit={text} is no number of bytes"))?;
+            .map_err(|_| format!("rlimit={text} is not a number of bytes"))?;
         Ok((number > 0).then(|| (number << shift >> 20).max(1)))
     }
-    /// Encryption that is asked for is never left out in silence.
+    /// Refuses options that ask for encryption: it is never silently omitted.
     pub fn refuse_encryption(&self) -> Result<()> {
         let is_on = |value: &str| !matches!(value.to_ascii_uppercase().as_str(), "" | "0" | "OFF" | "DISABLED");
         let mode = self.of_transfers("ssl-mode").or_else(|| self.of_server("ssl-mode"));

@@ -1,13 +1,14 @@
 //! From the restored files to the data directory.
 //!
-//! - **P1** The old files stay until the new ones are whole and checked. So a transfer that fails
-//!   before has changed nothing.
-//! - **P2** From the first change of the data directory to the last one, Sluice's files there say
+//! - **T1** The old files stay until the new ones are complete and checked. So a transfer that
+//!   fails before has changed nothing.
+//! - **T2** From the first change of the data directory to the last one, Sluice's files there say
 //!   that the node's position is unknown. A start after a crash in between then asks for a full
 //!   transfer. It never takes half of the files for a state.
 //!
-//! The steps: the two directories of Sluice change places, in one call. The other old files go. The
-//! binary logs and the files of the other engines come. Sluice's files get their position.
+//! The steps: one system call exchanges the old and the new directory of Sluice. The other old
+//! files are removed. The binary logs and the files of the other engines are moved in. Last, the
+//! position is stored in Sluice's files.
 use super::options::Options;
 use super::{log, position, watch};
 use crate::other_engines::{ends_with_us, last_lines};
@@ -24,20 +25,22 @@ use std::time::{Duration, Instant};
 pub const SLUICE: &str = "#sluice";
 /// Where the new files are until they are checked.
 const UNFINISHED: &str = ".sst";
-/// The server's start scripts look at it.
+/// The server's start scripts look for this file.
 const IN_PROGRESS: &str = "sst_in_progress";
 
-/// Directories of other engines that may lie elsewhere: the option, and what is theirs there.
+/// Directories of other engines outside the data directory: the option that names the directory,
+/// and the beginnings of their files' names.
 const DIRECTORIES: &[(&str, &[&str])] = &[
     ("innodb-data-home-dir", &["ibdata", "ibtmp"]),
     ("innodb-log-group-home-dir", &["ib_logfile"]),
     ("innodb-undo-directory", &["undo0", "undo1"]),
     ("aria-log-dir-path", &["aria_log"]),
 ];
-/// Options that `mariadb-backup --move-back` takes besides.
+/// More options for `mariadb-backup --move-back`.
 const MORE_OPTIONS: &[&str] = &["innodb-data-file-path"];
 
-/// Old names in the data directory that are no data: of Galera, of the running server, of a system.
+/// Old files that remain in the data directory: of Galera, of the running server, of the operating
+/// system.
 const KEPT: &[&str] = &[
     "galera.cache",
     "grastate.dat",
@@ -55,9 +58,9 @@ const KEPT: &[&str] = &[
 ];
 const KEPT_BEGINNINGS: &[&str] = &["gcache.page.", "debian-"];
 const KEPT_ENDS: &[&str] = &[".pem", ".err", ".log", ".pid", ".sock", ".socket", ".cnf"];
-/// Logs that are data: of commits over two engines, and of definitions that were being changed.
+/// Logs that are data: of commits over two engines, and of unfinished DDL.
 const DATA_LOGS: &[&str] = &["tc.log", "ddl_recovery"];
-/// What describes the backup, and is of no use to a server.
+/// Files that describe the backup. The server does not use them.
 const ABOUT_BACKUP: &[&str] = &[
     "xtrabackup_galera_info",
     "xtrabackup_galera_info_SST",
@@ -92,13 +95,13 @@ impl Progress {
         self.bytes += bytes;
         if Instant::now() >= self.next {
             self.next = Instant::now() + Duration::from_secs(1);
-            // A server that is gone ends this program by itself.
+            // If the server has ended, `watch` ends this program.
             let _ = super::tell_server(&format!("complete {}", self.bytes));
         }
     }
 }
 
-/// A file for the server's start scripts; it stays until the value is dropped.
+/// A file for the server's start scripts; a drop removes it.
 pub struct InProgress(PathBuf);
 
 impl Drop for InProgress {
@@ -132,7 +135,7 @@ struct Binlog {
 }
 
 impl Place {
-    /// Refuses what it could not put into its place.
+    /// Refuses directories that could not be replaced at the end.
     pub fn find(options: &Options) -> Result<Place> {
         let data = fs::canonicalize(&options.data).map_err(|e| format!("{}: {e}", options.data.display()))?;
         let sluice = data.join(SLUICE);
@@ -184,7 +187,7 @@ impl Place {
             data,
         })
     }
-    /// What an earlier transfer has left.
+    /// Removes the files of an earlier transfer.
     pub fn remove_unfinished(&self) -> Result<()> {
         remove(&self.restored)
     }
@@ -206,21 +209,18 @@ impl Place {
             remove(&self.restored.join(name))?;
         }
         self.move_back(arguments)?;
-        position::show(arguments, &sluice, stored)?;
-        // What is left is of no use: it is no reason to fail.
+        position::mark_clean(arguments, &sluice, stored)?;
+        // The rest is not needed, so an error is ignored.
         let _ = remove(&self.restored);
         sync_names(&sluice)?;
         log(
             "INFO",
-            &format!(
-                "the files are in their place after {:.1} s",
-                began.elapsed().as_secs_f64()
-            ),
+            &format!("the old files were replaced in {:.1} s", began.elapsed().as_secs_f64()),
         );
         Ok(())
     }
     fn remove_old(&self) -> Result<()> {
-        // The old one, after the two have changed places.
+        // After the exchange, this is the old directory.
         remove(&self.restored.join(SLUICE))?;
         if let Some(binlog) = &self.binlog {
             binlog.remove(&self.data)?;
@@ -247,7 +247,7 @@ impl Place {
         }
         Ok(())
     }
-    /// The backup has the donor's newest binary log, so that the numbers of transactions go on.
+    /// Moves the donor's newest binary log in, so that the numbers of GTIDs go on.
     fn take_binlogs(&self) -> Result<()> {
         let list = self.restored.join("xtrabackup_binlog_info");
         let text = fs::read_to_string(&list).unwrap_or_default();
@@ -273,7 +273,7 @@ impl Place {
             _ => Ok(()),
         }
     }
-    /// The other engines' files: the program knows where each belongs.
+    /// Moves the other engines' files: `mariadb-backup` knows where each belongs.
     fn move_back(&self, arguments: &RestoreArguments) -> Result<()> {
         let program = arguments.mariadb_backup.display();
         let mut command = Command::new(&arguments.mariadb_backup);
@@ -339,7 +339,7 @@ fn names(directory: &Path) -> Vec<String> {
         .collect()
 }
 
-/// A file, a link, or a whole directory; nothing, if there is nothing.
+/// Removes a file, a link, or a whole directory, if it exists.
 fn remove(path: &Path) -> Result<()> {
     let done = match fs::symlink_metadata(path) {
         Ok(about) if about.is_dir() => fs::remove_dir_all(path),
@@ -352,7 +352,7 @@ fn remove(path: &Path) -> Result<()> {
     }
 }
 
-/// Also to another file system.
+/// Works between file systems, too.
 fn move_file(from: &Path, to: &Path) -> Result<()> {
     if fs::rename(from, to).is_ok() {
         return Ok(());
@@ -362,8 +362,8 @@ fn move_file(from: &Path, to: &Path) -> Result<()> {
     remove(from)
 }
 
-/// The new directory and the old one change places in one step. Where a file system cannot do
-/// this, the old one goes first: then only Galera's own mark says that the state is not whole.
+/// Exchanges the new directory and the old one in one step. If the file system cannot do this, the
+/// old one is removed first. Then only Galera's own mark says that the files are incomplete.
 fn exchange(new: &Path, old: &Path) -> Result<()> {
     let failed = |e: std::io::Error| format!("{}: {e}", old.display());
     if !old.exists() {

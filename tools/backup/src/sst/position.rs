@@ -11,7 +11,7 @@
 //! 33 ...     of the server
 //! ```
 //! While files are moved into a data directory the state is *unknown*: a start then asks for a full
-//! transfer (P2). At the end it is *clean*: both engines' logs reach to the same point (B7). So no
+//! transfer (T2). At the end it is *clean*: both engines' logs reach to the same point (B7). So no
 //! engine has lost the end of its log.
 use crate::restore::with_engine;
 use crate::{RestoreArguments, Result};
@@ -49,7 +49,7 @@ impl Position {
             number: i64::from_le_bytes(bytes.get(25..33)?.try_into().ok()?),
         })
     }
-    /// That of the files: each engine has stored that of its own last change.
+    /// The position of the files is the newest one: each engine stores that of its own last change.
     pub fn newest(of_engines: &[Option<Position>]) -> Result<Option<Position>> {
         let mut newest: Option<&Position> = None;
         for position in of_engines.iter().flatten() {
@@ -72,14 +72,15 @@ impl Position {
     }
 }
 
-/// Recovers the restored files, and hides their position. Returns what they had stored.
-pub fn recover_and_hide(arguments: &RestoreArguments, sluice: &Path) -> Result<Vec<u8>> {
+/// Recovers the restored files, and marks their position as unknown (T2). Returns the stored
+/// position.
+pub fn recover_and_mark_unknown(arguments: &RestoreArguments, sluice: &Path) -> Result<Vec<u8>> {
     with_engine(arguments, sluice, |engine| {
         let stored = engine.store().trx_sys.position();
-        let mut hidden = stored.clone();
-        if let Some(state) = hidden.first_mut() {
+        let mut marked = stored.clone();
+        if let Some(state) = marked.first_mut() {
             *state = UNKNOWN;
-            engine.set_position(&hidden)?;
+            engine.set_position(&marked)?;
         }
         Ok(stored)
     })
@@ -89,15 +90,15 @@ pub fn of_sluice(stored: &[u8]) -> Option<Position> {
     Position::of_stored(stored)
 }
 
-/// The last step of a transfer.
-pub fn show(arguments: &RestoreArguments, sluice: &Path, stored: &[u8]) -> Result<()> {
-    let mut shown = stored.to_vec();
-    match shown.first_mut() {
-        // The donor did not know its own.
+/// Stores the position again, and marks it as clean (T3): the last step of a transfer.
+pub fn mark_clean(arguments: &RestoreArguments, sluice: &Path, stored: &[u8]) -> Result<()> {
+    let mut marked = stored.to_vec();
+    match marked.first_mut() {
+        // The donor did not know its own position.
         None | Some(&mut UNKNOWN) => return Ok(()),
         Some(state) => *state = CLEAN,
     }
-    with_engine(arguments, sluice, |engine| engine.set_position(&shown))
+    with_engine(arguments, sluice, |engine| engine.set_position(&marked))
 }
 
 #[cfg(test)]

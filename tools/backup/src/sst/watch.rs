@@ -1,4 +1,4 @@
-//! The program ends with the server that has started it, and holds none of its files.
+//! Ends the program when the server that started it ends. Closes the files that it inherited.
 //!
 //! The programs that this one runs are killed with it: `other_engines::ends_with_us`.
 use super::log;
@@ -8,7 +8,7 @@ use std::time::Duration;
 
 const PERIOD: Duration = Duration::from_millis(200);
 const SERVER_GONE: i32 = 32;
-/// What stands between the server and this program: a shell, which may or may not stay.
+/// The server starts this program through a shell, which may still be the program's parent.
 const SHELLS: &[&str] = &["sh", "dash", "bash"];
 
 /// A file that is removed when the program ends with its server.
@@ -16,7 +16,8 @@ pub static IN_PROGRESS: OnceLock<PathBuf> = OnceLock::new();
 /// A folder for temporary files that is removed then.
 pub static SCRATCH: OnceLock<PathBuf> = OnceLock::new();
 
-/// A socket or a lock of a server that has ended would be taken for its own by the next one.
+/// Otherwise sockets and locks of the server would stay open after its end, and be in the way of
+/// the next server.
 pub fn close_inherited_files() {
     // SAFETY: called first, so no file above standard error is this program's.
     unsafe { libc::syscall(libc::SYS_close_range, 3, u32::MAX, 0) };
@@ -25,7 +26,7 @@ pub fn close_inherited_files() {
 /// A thread ends the program soon after the server has ended. `server`: its process, if the
 /// server has said it.
 pub fn end_with_server(server: Option<u32>) {
-    // SAFETY: the call has no premises.
+    // SAFETY: the call has no preconditions.
     let own_parent = unsafe { libc::getppid() } as u32;
     let Some(server) = server.or_else(|| skip_shells(own_parent)) else {
         return;
@@ -60,7 +61,7 @@ fn skip_shells(mut process: u32) -> Option<u32> {
     }
 }
 
-/// When the process began, in the system's ticks; `None`: it is gone, or no more than a name.
+/// When the process began, in the system's ticks; `None`: it has ended, or is a zombie.
 fn start_time(process: u32) -> Option<u64> {
     let stat = std::fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();

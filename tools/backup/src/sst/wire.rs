@@ -1,11 +1,11 @@
-//! What donor and joiner say to each other, before and after the backup.
+//! The protocol between donor and joiner, before and after the backup.
 //!
 //! ```text
 //! donor:   magic 8 bytes "SLUICEST", version u32, kind u32 (1: nothing to transfer, 2: a backup),
 //!          secret (length u32, text), position `UUID:NUMBER DOMAIN` (length u32, text)
 //! joiner:  answer (0: refused, 1: go on)
 //! donor:   the backup, if there is one, as `sluice-backup backup` writes it
-//! joiner:  answer (1: the backup is whole)
+//! joiner:  answer (1: the backup is complete)
 //! ```
 //! An answer is a u32, and a text with its length. All numbers are little-endian.
 use crate::Result;
@@ -20,13 +20,13 @@ const TEXT_BYTES_MAX: usize = 1024;
 const BYPASS: u32 = 1;
 const BACKUP: u32 = 2;
 
-/// The donor's first words.
+/// The donor's first message.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Greeting {
-    /// The joiner has all data, or gets the rest from the group.
+    /// No files follow: the joiner has all data, or gets the rest from the group.
     pub bypass: bool,
     pub secret: String,
-    /// Of the donor, when it was chosen.
+    /// The donor's position when it was chosen.
     pub position: String,
 }
 
@@ -44,7 +44,7 @@ impl Greeting {
         let mut magic = [0; 8];
         receive(from, &mut magic)?;
         if &magic != MAGIC {
-            return Err("this is no donor".into());
+            return Err("this is not a donor".into());
         }
         let version = number(from)?;
         if version != VERSION {
@@ -55,7 +55,7 @@ impl Greeting {
         let bypass = match number(from)? {
             BYPASS => true,
             BACKUP => false,
-            kind => return Err(format!("the donor sends something unknown, number {kind}")),
+            kind => return Err(format!("the donor sends a transfer of the unknown kind {kind}")),
         };
         Ok(Greeting {
             bypass,
@@ -72,7 +72,7 @@ pub fn answer(to: &mut impl Write, answer: std::result::Result<(), &str>) -> Res
     send(to, &bytes)
 }
 
-pub fn hear_answer(from: &mut impl Read) -> Result<()> {
+pub fn receive_answer(from: &mut impl Read) -> Result<()> {
     let answer = number(from)?;
     let why = text(from)?;
     match answer {
@@ -81,13 +81,13 @@ pub fn hear_answer(from: &mut impl Read) -> Result<()> {
     }
 }
 
-/// In a time that does not depend on where the two differ.
+/// Compares in constant time, so that the time does not tell where the two differ.
 pub fn same_secret(a: &str, b: &str) -> bool {
     a.len() == b.len() && a.bytes().zip(b.bytes()).fold(0, |all, (x, y)| all | (x ^ y)) == 0
 }
 
-/// A machine that goes without a word ends the connection after half a minute. A backup may pause
-/// for longer, so a limit on reads is no way.
+/// Keepalive: if the other machine fails, the connection ends after half a minute. A timeout of
+/// reads would not serve, because a backup may pause for longer.
 pub fn notice_dead_peer(peer: &TcpStream) {
     let set = |level, name, value: libc::c_int| {
         // SAFETY: the descriptor is open, and the value is a live int. A failure is without harm.
@@ -132,7 +132,7 @@ fn text(from: &mut impl Read) -> Result<String> {
     }
     let mut bytes = vec![0; length];
     receive(from, &mut bytes)?;
-    String::from_utf8(bytes).map_err(|_| "the other node: a text that is no text".into())
+    String::from_utf8(bytes).map_err(|_| "the other node: a text that is not UTF-8".into())
 }
 
 #[cfg(test)]
@@ -158,10 +158,13 @@ mod tests {
             .contains("4294967295 bytes"));
         let mut bytes = Vec::new();
         answer(&mut bytes, Err("not you")).unwrap();
-        assert_eq!(hear_answer(&mut &bytes[..]), Err("the joiner refused: not you".into()));
+        assert_eq!(
+            receive_answer(&mut &bytes[..]),
+            Err("the joiner refused: not you".into())
+        );
         let mut bytes = Vec::new();
         answer(&mut bytes, Ok(())).unwrap();
-        assert_eq!(hear_answer(&mut &bytes[..]), Ok(()));
+        assert_eq!(receive_answer(&mut &bytes[..]), Ok(()));
     }
 
     #[test]

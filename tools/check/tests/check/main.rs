@@ -438,7 +438,7 @@ fn a_file_that_no_table_has_is_judged_as_the_engine_judges_it() {
             let refused = open(&copy.0, config()).is_err();
             assert_eq!(code, Some(refused as i32), "{what}: {text}");
             assert_eq!(text.contains("BROKEN 00000077.slu: no table has it"), refused, "{text}");
-            assert_eq!(text.contains("the next start takes it away"), !refused, "{text}");
+            assert_eq!(text.contains("the next start removes it"), !refused, "{text}");
             assert_eq!(text.contains("\n1 finding\n"), refused, "{text}");
             refused
         };
