@@ -53,6 +53,18 @@ impl Level<'_> {
         let mut columns = key.spec.columns.iter().zip(&key.spec.parent_columns);
         self.by.is_some_and(is_it) && key.is_to_itself() && columns.all(same)
     }
+    /// The row needs no check of this reference of its own. Either the chain carries the foreign
+    /// key out. Or the reference stays, and a row above is one of the parent's table. That row's
+    /// children are looked for after its change, so the reference is met there if it is concerned.
+    fn carries_out(&self, key: &ForeignKey, changed: &ChangedRow<'_>, layout: &Layout) -> bool {
+        let is_by = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
+        let parent = key.parent.as_ref().map(|end| end.table);
+        let is_above = parent.is_some_and(|parent| self.above.is_some_and(|above| above.has(parent)));
+        self.by.is_some_and(is_by) || (is_above && changed.keeps_reference(layout, key))
+    }
+    fn has(&self, table: FileId) -> bool {
+        self.table == table || self.above.is_some_and(|above| above.has(table))
+    }
     fn count(&self) -> u32 {
         1 + self.above.map_or(0, Level::count)
     }
@@ -90,13 +102,11 @@ impl RowWriter {
         mode: LockMode,
     ) -> Result<()> {
         let level = Level::first(table, changed);
-        self.change_rows(trx, &mut |trx| {
-            self.change_steps(trx, table, changed, mode, &level, None)
-        })
+        self.change_rows(trx, &mut |trx| self.change_steps(trx, table, changed, mode, &level))
     }
 
     /// The steps of the operation. False: it runs again. `mode`: how a row in the way is locked
-    /// before `Duplicate`. `exempt`: as in `begin_references`.
+    /// before `Duplicate`.
     fn change_steps(
         &self,
         trx: &mut Trx,
@@ -104,10 +114,9 @@ impl RowWriter {
         changed: &ChangedRow<'_>,
         mode: LockMode,
         level: &Level<'_>,
-        exempt: Option<u32>,
     ) -> Result<bool> {
         changed.by_age(table.layout(), |changed| {
-            self.change_steps_by_age(trx, table, changed, mode, level, exempt)
+            self.change_steps_by_age(trx, table, changed, mode, level)
         })
     }
 
@@ -118,9 +127,10 @@ impl RowWriter {
         changed: &ChangedRow<'_>,
         mode: LockMode,
         level: &Level<'_>,
-        exempt: Option<u32>,
     ) -> Result<bool> {
-        let Some(mut references) = self.begin_references(trx, table, changed, exempt)? else {
+        let layout = table.layout();
+        let is_exempt = |key: &ForeignKey| level.carries_out(key, changed, layout);
+        let Some(mut references) = self.begin_references(trx, table, changed, &is_exempt)? else {
             return Ok(false);
         };
         let done = match self.own_steps(trx, table, changed, mode, &mut references) {
@@ -352,7 +362,7 @@ impl RowWriter {
             pk: &child.pk,
             entries: &entries,
         };
-        if !self.change_steps(trx, table, &changed, LockMode::Exclusive, &cascade.level, None)? {
+        if !self.change_steps(trx, table, &changed, LockMode::Exclusive, &cascade.level)? {
             return Ok(Step::Again);
         }
         let locks = self.trx_sys.locks();
@@ -397,8 +407,7 @@ impl RowWriter {
                 new: &new,
             },
         };
-        let exempt = Some(key.ordinal);
-        match self.change_steps(trx, table, &changed, LockMode::Shared, &cascade.level, exempt) {
+        match self.change_steps(trx, table, &changed, LockMode::Shared, &cascade.level) {
             Ok(true) => {}
             Ok(false) => return Ok(Step::Again),
             Err(Error::Duplicate { index, .. }) => {

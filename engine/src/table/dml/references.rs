@@ -49,14 +49,14 @@ impl References {
 }
 
 impl RowWriter {
-    /// Locks the parents that the row is going to need. None: the operation runs again. `exempt`:
-    /// a foreign key that the change carries out itself.
+    /// Locks the parents that the row is going to need. None: the operation runs again.
+    /// `is_exempt`: the change carries the foreign key out itself.
     pub(in crate::table) fn begin_references(
         &self,
         trx: &mut Trx,
         table: &Table,
         changed: &ChangedRow<'_>,
-        exempt: Option<u32>,
+        is_exempt: &dyn Fn(&ForeignKey) -> bool,
     ) -> Result<Option<References>> {
         let mut references = References::default();
         if !trx.foreign_key_checks || changed.is_deleted() {
@@ -66,7 +66,7 @@ impl RowWriter {
             return Ok(Some(references));
         };
         let layout = table.layout();
-        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && exempt != Some(key.ordinal);
+        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && !is_exempt(key);
         for key in keys.references.iter().filter(checked) {
             if key.child.table != layout.id || !has_index(layout, key.child.index) {
                 return Ok(None);

@@ -248,6 +248,24 @@ fn a_cascade_checks_the_other_foreign_keys() {
     t.check();
 }
 
+/// A child refers to the same parent row by two foreign keys, whose columns lie in one index. Both
+/// keys of the parent change at once.
+#[test]
+fn two_keys_of_a_parent_change_at_once() {
+    let parent = Shape::new("p", "id code", "id").unique("code");
+    let child = Shape::new("c", "id ref? code?", "id").index("code ref");
+    let child = child.foreign("f", "ref", "p id", Cascade, Cascade).index("ref");
+    let child = child.foreign("g", "code", "p code", Cascade, Cascade);
+    let t = Family::create(SimDisk::new(1), &[parent, child]);
+    t.fill("p", &["1 5", "2 6"]);
+    t.fill("c", &["10 1 5", "20 2 5"]);
+    assert_eq!(why(t.does(|trx| t.update(trx, "p", "1 5", "1 7"))), "done");
+    assert_eq!(t.rows("c"), ["10 1 7", "20 2 7"]);
+    assert_eq!(why(t.does(|trx| t.update(trx, "p", "1 7", "3 8"))), "done");
+    assert_eq!(t.rows("c"), ["10 3 8", "20 2 8"]);
+    t.check();
+}
+
 #[test]
 fn a_cascade_needs_a_row_maker() {
     let t = two(Cascade, Cascade);
