@@ -11,7 +11,7 @@
 use super::options::Options;
 use super::{log, position, watch};
 use crate::other_engines::{ends_with_us, last_lines};
-use crate::target::sync_names;
+use crate::target::{sync_file_system, sync_names};
 use crate::{RestoreArguments, Result};
 use std::ffi::CString;
 use std::fs;
@@ -206,6 +206,14 @@ impl Place {
             remove(&self.restored.join(name))?;
         }
         self.move_back(arguments)?;
+        // P2 holds for a power failure, too: no file is lost that the position counts on.
+        let elsewhere = self.elsewhere.iter().map(|(_, directory)| directory);
+        let binlogs = self.binlog.iter().map(|binlog| &binlog.directory);
+        for directory in [&self.data].into_iter().chain(elsewhere).chain(binlogs) {
+            if directory.exists() {
+                sync_file_system(directory)?;
+            }
+        }
         position::show(arguments, &sluice, stored)?;
         // What is left is of no use: it is no reason to fail.
         let _ = remove(&self.restored);
