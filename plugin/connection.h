@@ -92,6 +92,7 @@ public:
      next copy. */
   void note_copy(const std::string &made, const std::string &replaced) { m_copy= {made, replaced}; }
   const ForeignRows &foreign_rows() const { return m_foreign_rows; }
+  ForeignRows &foreign_rows() { return m_foreign_rows; }
   std::string replaced_by_copy(const std::string &made) const { return m_copy.first == made ? m_copy.second : ""; }
 
 private:

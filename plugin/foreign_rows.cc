@@ -8,11 +8,11 @@
 #include "sql_base.h"
 #include "table_cache.h"
 #include "table_path.h"
+#include <algorithm>
 
 namespace sluice {
 
 namespace {
-
 
 bool is_table(const TABLE *table, const std::string &path)
 {
@@ -35,7 +35,44 @@ Field *field_of(const TABLE *table, const std::string &name)
   return nullptr;
 }
 
+bool same_bytes(const TABLE *table, const Field *field, const uchar *a, const uchar *b)
+{
+  const Column column= column_of(table, field);
+  if (column.is_null(a) || column.is_null(b))
+    return column.is_null(a) == column.is_null(b);
+  const slc_bytes of_a= column.value(a), of_b= column.value(b);
+  return of_a.len == of_b.len && !memcmp(of_a.ptr, of_b.ptr, of_a.len);
+}
+
 } // namespace
+
+/* ---- what has changed ---- */
+
+/* The engine sees that an entry of the parent's index gets other bytes, not which columns do. */
+bool ForeignRows::keeps(const std::string &parent, const std::vector<Field *> &columns) const
+{
+  const auto made= m_made.find(parent);
+  const bool is_updated= m_update.table && is_table(m_update.table, parent);
+  if (made == m_made.end() && !is_updated)
+    return false;
+  return std::all_of(columns.begin(), columns.end(), [&](const Field *column) {
+    if (!column->stored_in_db())
+      return false;
+    if (made != m_made.end())
+      return std::find(made->second.begin(), made->second.end(), column->field_index) == made->second.end();
+    return same_bytes(m_update.table, m_update.table->field[column->field_index], m_update.before, m_update.after);
+  });
+}
+
+void ForeignRows::note_made(const std::string &table, const TABLE *form, const std::vector<Field *> &columns, const uchar *before,
+                            const uchar *after)
+{
+  std::vector<uint16> &changed= m_made[table];
+  changed.clear();
+  for (const Field *column : columns)
+    if (!same_bytes(form, column, before, after))
+      changed.push_back(column->field_index);
+}
 
 /* ---- tables ---- */
 
@@ -175,13 +212,20 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
     if (!to_fields.back() || (from && !from_fields.back()))
       return HA_ERR_TABLE_DEF_CHANGED;
   }
-  const uchar *const values= from ? from->foreign_values(m_parent_record, parent_pk, parent_row, from_fields) : nullptr;
-  if (from && !values)
-    return bad_row(parent_path.c_str());
   uchar *const record= handler->foreign_record(m_record, pk, row);
   if (!record)
     return bad_row(table.c_str());
   handler->put_made(before, record, pk);
+  if (from && keeps(parent_path, from_fields))
+  {
+    handler->put_made(after, record, pk);
+    return 0;
+  }
+  const uchar *const values= from ? from->foreign_values(m_parent_record, parent_pk, parent_row, from_fields) : nullptr;
+  if (from && !values)
+    return bad_row(parent_path.c_str());
+  const size_t length= handler->get_table()->s->reclength;
+  uchar *const old_record= static_cast<uchar *>(memcpy(m_old_record.reserve(length), record, length));
   if (const int error= handler->certify(m_thd, record, nullptr))
     return error;
   for (size_t i= 0; i < to_fields.size(); i++)
@@ -194,6 +238,7 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
       return HA_ERR_ROW_IS_REFERENCED;
     }
   }
+  note_made(table, handler->get_table(), to_fields, old_record, record);
   handler->compute_virtual_columns_of_foreign_record(record);
   handler->put_made(after, record, pk);
   return handler->certify(m_thd, nullptr, record);

@@ -25,6 +25,22 @@ public:
   ~ForeignRows() { end_statement(); }
   ForeignRows(const ForeignRows &)= delete;
   slc_row_maker maker() { return {this, entries, changed}; }
+  /* The statement's own row gets this new form. Children whose columns of the parent keep their
+     bytes are left alone. */
+  class Update
+  {
+  public:
+    Update(ForeignRows &rows, const TABLE *table, const uchar *before, const uchar *after) : m_rows(rows)
+    {
+      rows.m_update= {table, before, after};
+      rows.m_made.clear();
+    }
+    ~Update() { m_rows.m_update= {}; }
+    Update(const Update &)= delete;
+
+  private:
+    ForeignRows &m_rows;
+  };
   /* HA_ERR_ code of the row that was not made last. */
   int error() const { return m_error; }
   void end_statement();
@@ -42,11 +58,22 @@ private:
   TABLE *open(const std::string &path);
   const ForeignKey *key_of(const std::string &child, uint32_t ordinal);
 
+  bool keeps(const std::string &parent, const std::vector<Field *> &columns) const;
+  void note_made(const std::string &table, const TABLE *form, const std::vector<Field *> &columns, const uchar *before, const uchar *after);
+
+  struct RowUpdate
+  {
+    const TABLE *table= nullptr;
+    const uchar *before= nullptr, *after= nullptr;
+  };
   THD *m_thd;
   int m_error= 0;
+  RowUpdate m_update;
+  /* By table: the columns that got other bytes in the row of it that was made last. */
+  std::map<std::string, std::vector<uint16>> m_made;
   std::map<std::string, std::vector<ForeignKey>> m_keys; // by child; for one statement
   std::vector<TABLE *> m_opened;
-  Buffer m_parent_record, m_record;
+  Buffer m_parent_record, m_record, m_old_record;
 };
 
 } // namespace sluice

@@ -173,6 +173,7 @@ int ha_sluice::update_numbered(const uchar *old_record, const uchar *new_record)
   m_write.row.clear();
   m_codec->put_row(m_write.row, new_record);
   m_write.entries.clear();
+  const ForeignRows::Update for_children(m_connection->foreign_rows(), table, old_record, new_record);
   return same_bytes(old_clustered, new_clustered)
            ? update_in_place(old_record, new_record, old_clustered)
            : update_moving(old_record, new_record, old_clustered, new_clustered);

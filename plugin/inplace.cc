@@ -384,14 +384,18 @@ bool ha_sluice::publish_rebuilt(TABLE *altered, Alter_inplace_info *info)
   const std::vector<InplaceContext *> contexts= contexts_of(info);
   std::vector<OnlineRebuild *> rebuilds;
   for (InplaceContext *each : contexts)
+  {
+    /* First: the engine gives the rebuilt table the counter of the old one, before it replaces it.
+       After that an error could not be undone, and a crash would lose the new counter. */
+    const ulonglong counter= new_counter(info);
+    if (const int error= counter ? each->handler->set_auto_increment_at_least(counter) : 0)
+    {
+      print_error(error, MYF(0));
+      return true;
+    }
     rebuilds.push_back(each->rebuild.get());
-  if (report_rebuild_error(OnlineRebuild::publish(rebuilds), altered, *rebuilds.front()))
-    return true;
-  /* Not before: the table takes over the counter of the rebuilt one. */
-  for (InplaceContext *each : contexts)
-    if (const ulonglong counter= new_counter(info))
-      each->handler->set_auto_increment_at_least(counter);
-  return false;
+  }
+  return report_rebuild_error(OnlineRebuild::publish(rebuilds), altered, *rebuilds.front());
 }
 
 bool ha_sluice::publish_indexes(TABLE *altered, Alter_inplace_info *info)

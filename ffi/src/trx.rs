@@ -26,7 +26,6 @@ pub struct slc_trx {
     /// The part of `trx` that other threads use.
     shared: RankedMutex<Arc<TrxShared>>,
     waiter: Arc<CallbackWaiter>,
-    connection: u64,
 }
 
 impl slc_trx {
@@ -57,7 +56,6 @@ pub unsafe extern "C" fn slc_trx_new(
             prepared: None,
             in_doubt: None,
             waiter,
-            connection,
         }))
     })
 }
@@ -199,10 +197,10 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
             return Ok(());
         }
         engine.in_doubt.may_outlive_connection(trx);
-        let fresh = engine.new_trx(handle.waiter.clone(), handle.connection);
-        *handle.shared.lock() = fresh.shared.clone();
-        handle.in_doubt = Some(trx.shared.clone());
-        engine.in_doubt.keep(xid, std::mem::replace(trx, fresh));
+        let left = engine.store().trx_sys.leave(trx);
+        *handle.shared.lock() = trx.shared.clone();
+        handle.in_doubt = Some(left.shared.clone());
+        engine.in_doubt.keep(xid, left);
         Ok(())
     })
 }

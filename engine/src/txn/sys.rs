@@ -180,6 +180,15 @@ impl TrxSys {
         Trx::new(self.new_shared(waiter, connection))
     }
 
+    /// The owner leaves its transaction, which goes on without it: the result. `trx` is a fresh one
+    /// then, with the owner's settings.
+    pub fn leave(&self, trx: &mut Trx) -> Trx {
+        let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
+        let mut fresh = self.new_trx(waiter, connection);
+        fresh.take_settings_of(trx);
+        std::mem::replace(trx, fresh)
+    }
+
     fn new_shared(&self, waiter: Arc<dyn Waiter>, connection: u64) -> Arc<TrxShared> {
         let shared = TrxShared::new(waiter, connection);
         let mut everyone = self.everyone.lock();

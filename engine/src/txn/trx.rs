@@ -192,6 +192,15 @@ impl Trx {
             spare: Spare::default(),
         }
     }
+    /// What the owner has set once for all of its transactions.
+    pub(super) fn take_settings_of(&mut self, old: &mut Trx) {
+        self.isolation = old.isolation;
+        self.lock_wait_timeout_ms = old.lock_wait_timeout_ms;
+        self.snapshot_by_locking = old.snapshot_by_locking;
+        self.snapshot_isolation = old.snapshot_isolation;
+        self.foreign_key_checks = old.foreign_key_checks;
+        self.row_maker = old.row_maker.take();
+    }
     /// 0: the transaction has written nothing.
     pub fn id(&self) -> TrxId {
         self.shared.id()

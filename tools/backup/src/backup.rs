@@ -268,7 +268,7 @@ impl Backup<'_> {
                 BEGIN => self.begin(payload)?,
                 FILE => self.file(payload)?,
                 PAGES => self.put_pages(payload)?,
-                BROKEN => self.broken += 1,
+                BROKEN => self.put_broken(payload)?,
                 COPIED => *rest = self.start_rest(scratch)?,
                 FAILED => return Err(String::from_utf8_lossy(payload).into_owned()),
                 END => {
@@ -322,6 +322,13 @@ impl Backup<'_> {
         self.progress
             .pass((end.saturating_sub(self.passed)) as u64 * PAGE_SIZE as u64);
         self.passed = self.passed.max(end);
+        Ok(())
+    }
+    /// The page came just before.
+    fn put_broken(&mut self, payload: &[u8]) -> Result<()> {
+        let (file, no) = (u32_at(payload, 0)?, u32_at(payload, 4)?);
+        self.pages.set(file, no, PageState::broken());
+        self.broken += 1;
         Ok(())
     }
     fn put_run(&mut self, file: u32, first: u32, pages: &[u8]) -> Result<()> {

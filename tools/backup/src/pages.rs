@@ -10,7 +10,7 @@
 //!   8 backup    u64  number of the backup
 //!  16 database  u64
 //!  24 then of each data file: number u32, pages u32, and of each page: checksum u32, lsn u64
-//!     (zeros: a page of zeros)
+//!     (zeros: a page of zeros; all bits set: a page that was not whole)
 //!     last: CRC-32C of everything before
 //! ```
 use crate::stream::{u32_at, u64_at};
@@ -33,6 +33,14 @@ impl PageState {
         PageState {
             checksum: u32_at(page, 0).unwrap_or(0),
             lsn: u64_at(page, 16).unwrap_or(0),
+        }
+    }
+    /// A page that is not whole. It equals no page: a later backup stores that page, even if it has
+    /// the header of this one.
+    pub fn broken() -> PageState {
+        PageState {
+            checksum: u32::MAX,
+            lsn: u64::MAX,
         }
     }
     pub fn is_blank(self) -> bool {
@@ -159,6 +167,10 @@ mod tests {
         let read = Pages::decode(&bytes).unwrap();
         assert!(read.get(3, 1) == PageState::of(&page) && read.get(3, 0).is_blank() && read.get(4, 0).is_blank());
         assert_eq!((read.backup, read.database), (7, 9));
+        let mut torn = read;
+        torn.set(3, 1, PageState::broken());
+        assert!(torn.get(3, 1) != PageState::of(&page) && !torn.get(3, 1).is_blank());
+        let read = Pages::decode(&bytes).unwrap();
         let mut now = Pages::default();
         now.add_file(3, 2);
         assert_eq!(now.blank_since(&read, 3), [(1, 1)]);

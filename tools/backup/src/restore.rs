@@ -6,13 +6,14 @@
 use crate::backup::summary;
 use crate::other_engines::{ends_with_us, prepare, Unpack};
 use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, BLANK, DONE, REST};
-use crate::target::sync_names;
+use crate::target::{sync_file_system, sync_names};
 use crate::{RestoreArguments, Result};
 use sluice::engine::backup::{Restore, Restored};
 use sluice::engine::{Close, Config, Engine, Level};
 use sluice::io::RealDisk;
 use std::fs::File;
 use std::io::{BufReader, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Arc;
@@ -82,7 +83,8 @@ pub fn run(arguments: &RestoreArguments) -> Result<()> {
         ));
     }
     let sluice = unfinished.join("#sluice");
-    std::fs::create_dir_all(&sluice).map_err(|e| format!("{}: {e}", sluice.display()))?;
+    make_private(&unfinished)?;
+    std::fs::create_dir(&sluice).map_err(|e| format!("{}: {e}", sluice.display()))?;
     let sources = arguments.backups.iter().map(|path| Source::open(path));
     let about = unpack(arguments, sources, &unfinished, &sluice)?;
     say(arguments, "unpacked; Sluice recovers");
@@ -93,13 +95,24 @@ pub fn run(arguments: &RestoreArguments) -> Result<()> {
         say(arguments, "checked; mariadb-backup prepares the other engines");
         prepare(arguments, &unfinished)?;
     }
-    if to.exists() {
+    sync_file_system(&unfinished)?;
+    if let Ok(about) = std::fs::metadata(to) {
+        let kept = std::fs::set_permissions(&unfinished, about.permissions());
+        kept.map_err(|e| format!("{}: {e}", unfinished.display()))?;
         std::fs::remove_dir(to).map_err(|e| format!("{}: {e}", to.display()))?;
     }
     std::fs::rename(&unfinished, to).map_err(|e| format!("{}: {e}", to.display()))?;
     sync_names(to)?;
     println!("restored: {}; {}", to.display(), summary(&about));
     Ok(())
+}
+
+/// A directory that no other user can look into, as a server's data directory is. Its parents are
+/// made with the usual rights.
+pub fn make_private(directory: &Path) -> Result<()> {
+    let parents = directory.parent().map_or(Ok(()), std::fs::create_dir_all);
+    let made = parents.and_then(|()| std::fs::DirBuilder::new().mode(0o700).create(directory));
+    made.map_err(|e| format!("{}: {e}", directory.display()))
 }
 
 fn say(arguments: &RestoreArguments, text: &str) {

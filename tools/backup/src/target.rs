@@ -4,6 +4,7 @@ use crate::Result;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 
 /// After so many bytes the kernel is asked to begin writing. Otherwise it would keep gigabytes, and
@@ -46,6 +47,8 @@ impl Target {
             .write(true)
             .create(true)
             .truncate(true)
+            // It has the data of all tables.
+            .mode(0o600)
             .open(&partial);
         Ok(Target::File {
             file: named(&partial, opened)?,
@@ -83,6 +86,17 @@ pub fn sync_names(path: &Path) -> Result<()> {
         _ => Path::new("."),
     };
     named(folder, File::open(folder).and_then(|folder| folder.sync_all()))
+}
+
+/// Everything that was written to the file system of `folder` is durable on return. Programs that
+/// unpack and move files sync none of them.
+pub fn sync_file_system(folder: &Path) -> Result<()> {
+    let opened = named(folder, File::open(folder))?;
+    // SAFETY: the descriptor is open.
+    match unsafe { libc::syncfs(opened.as_raw_fd()) } {
+        0 => Ok(()),
+        _ => named(folder, Err(std::io::Error::last_os_error())),
+    }
 }
 
 /// Only a hint: `finish` makes the file durable.

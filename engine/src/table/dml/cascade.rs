@@ -56,6 +56,18 @@ impl Level<'_> {
         let mut columns = key.spec.columns.iter().zip(&key.spec.parent_columns);
         self.by.is_some_and(is_it) && key.is_to_itself() && columns.all(same)
     }
+    /// The row needs no check of this reference of its own. Either the chain carries the foreign
+    /// key out. Or the reference stays, and a row above is one of the parent's table. That row's
+    /// children are looked for after its change, so the reference is met there if it is concerned.
+    fn carries_out(&self, key: &ForeignKey, changed: &ChangedRow<'_>, layout: &Layout) -> bool {
+        let is_by = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
+        let parent = key.parent.as_ref().map(|end| end.table);
+        let is_above = parent.is_some_and(|parent| self.above.is_some_and(|above| above.has(parent)));
+        self.by.is_some_and(is_by) || (is_above && changed.keeps_reference(layout, key))
+    }
+    fn has(&self, table: FileId) -> bool {
+        self.table == table || self.above.is_some_and(|above| above.has(table))
+    }
     fn count(&self) -> u32 {
         1 + self.above.map_or(0, Level::count)
     }
@@ -131,8 +143,9 @@ impl RowWriter {
     }
 
     fn steps_by_age(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
-        let carried_out = row.level.by.map(|key| key.ordinal);
-        let Some(mut references) = self.begin_references(trx, row.table, row.changed, carried_out)? else {
+        let layout = row.table.layout();
+        let is_exempt = |key: &ForeignKey| row.level.carries_out(key, row.changed, layout);
+        let Some(mut references) = self.begin_references(trx, row.table, row.changed, &is_exempt)? else {
             return Ok(false);
         };
         let done = match self.own_steps(trx, row, &mut references) {

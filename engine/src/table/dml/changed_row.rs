@@ -104,6 +104,15 @@ impl<'a> ChangedRow<'a> {
         let stays = matches!(self, ChangedRow::Updated(_)) && !keys.rewritten;
         Ok(keys.new.filter(|_| !stays))
     }
+    /// The columns of the foreign key stay as they were.
+    pub fn keeps_reference(&self, layout: &Layout, key: &ForeignKey) -> bool {
+        let Ok(Some(keys)) = self.keys(layout, key.child.index) else {
+            return false;
+        };
+        let prefix = |of: Option<&'a [u8]>| of.and_then(|of| foreign_prefix(&key.child.shape, of));
+        let before = prefix(keys.old);
+        before.is_some() && before == prefix(keys.new)
+    }
     /// The row's entry in an index, if the change deletes or replaces it.
     pub fn removed_entry(&self, layout: &Layout, index: IndexId) -> Result<Option<&'a [u8]>> {
         match self {

@@ -50,14 +50,14 @@ impl References {
 }
 
 impl RowWriter {
-    /// Locks the parents that the row will need. None: the operation runs again. `exempt`: the
-    /// foreign key whose cascade makes this change; its parent is not checked.
+    /// Locks the parents that the row will need. None: the operation runs again. `is_exempt`: the
+    /// change carries the foreign key out itself, and its parent is not checked.
     pub(in crate::table) fn begin_references(
         &self,
         trx: &mut Trx,
         table: &Table,
         changed: &ChangedRow<'_>,
-        exempt: Option<u32>,
+        is_exempt: &dyn Fn(&ForeignKey) -> bool,
     ) -> Result<Option<References>> {
         let mut references = References::default();
         if !trx.foreign_key_checks || changed.is_deleted() {
@@ -71,7 +71,7 @@ impl RowWriter {
             holds_no_latch(),
             "K1: the parent is locked before the row is changed, with no latch held"
         );
-        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && exempt != Some(key.ordinal);
+        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && !is_exempt(key);
         for key in keys.references.iter().filter(checked) {
             if key.child.table != layout.id || !has_index(layout, key.child.index) {
                 return Ok(None);

@@ -148,8 +148,7 @@ impl Rollback {
     /// Keeps a transaction whose rollback cannot be finished now; `trx` is a fresh one afterwards.
     pub fn keep_waiting(&self, trx: &mut Trx, why: &Error) {
         self.trx_sys.visibility.close_view(trx);
-        let (waiter, connection) = (trx.shared.waiter.clone(), trx.shared.connection);
-        let stuck = std::mem::replace(trx, self.trx_sys.new_trx(waiter, connection));
+        let stuck = self.trx_sys.leave(trx);
         self.log_rollback_waits(stuck.id(), why);
         self.waiting.add(stuck);
     }

@@ -6,7 +6,7 @@ use super::wire::{answer, notice_dead_peer, same_secret, Greeting};
 use super::{log, place, tell_server};
 use crate::backup::random_bytes;
 use crate::other_engines::prepare;
-use crate::restore::{check, unpack, Source};
+use crate::restore::{check, make_private, unpack, Source};
 use crate::{RestoreArguments, Result};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -159,7 +159,8 @@ fn receive(options: &Options, place: &Place, peer: &mut TcpStream, greeting: &Gr
         quiet: true,
     };
     let sluice = place.restored.join(place::SLUICE);
-    std::fs::create_dir_all(&sluice).map_err(|e| format!("{}: {e}", sluice.display()))?;
+    make_private(&place.restored)?;
+    std::fs::create_dir(&sluice).map_err(|e| format!("{}: {e}", sluice.display()))?;
     let source = Source {
         name: "the donor's backup".into(),
         from: Box::new(Counted {

@@ -12,7 +12,7 @@
 use super::options::Options;
 use super::{log, position, watch};
 use crate::other_engines::{ends_with_us, last_lines};
-use crate::target::sync_names;
+use crate::target::{sync_file_system, sync_names};
 use crate::{RestoreArguments, Result};
 use std::ffi::CString;
 use std::fs;
@@ -209,6 +209,14 @@ impl Place {
             remove(&self.restored.join(name))?;
         }
         self.move_back(arguments)?;
+        // T2 holds for a power failure, too: no file is lost that the position counts on.
+        let elsewhere = self.elsewhere.iter().map(|(_, directory)| directory);
+        let binlogs = self.binlog.iter().map(|binlog| &binlog.directory);
+        for directory in [&self.data].into_iter().chain(elsewhere).chain(binlogs) {
+            if directory.exists() {
+                sync_file_system(directory)?;
+            }
+        }
         position::mark_clean(arguments, &sluice, stored)?;
         // The rest is not needed, so an error is ignored.
         let _ = remove(&self.restored);

@@ -3,7 +3,7 @@ use super::family::*;
 use crate::base::Error;
 use crate::io::SimDisk;
 use crate::table::ForeignAction;
-use crate::txn::Isolation::RepeatableRead;
+use crate::txn::Isolation::{ReadCommitted, RepeatableRead};
 
 fn two(on_delete: ForeignAction, on_update: ForeignAction) -> Family {
     let parent = Shape::new("p", "id ~word", "id");
@@ -248,6 +248,24 @@ fn a_cascade_checks_the_other_foreign_keys() {
     t.check();
 }
 
+/// A child refers to the same parent row by two foreign keys, whose columns lie in one index. Both
+/// keys of the parent change at once.
+#[test]
+fn two_keys_of_a_parent_change_at_once() {
+    let parent = Shape::new("p", "id code", "id").unique("code");
+    let child = Shape::new("c", "id ref? code?", "id").index("code ref");
+    let child = child.foreign("f", "ref", "p id", Cascade, Cascade).index("ref");
+    let child = child.foreign("g", "code", "p code", Cascade, Cascade);
+    let t = Family::create(SimDisk::new(1), &[parent, child]);
+    t.fill("p", &["1 5", "2 6"]);
+    t.fill("c", &["10 1 5", "20 2 5"]);
+    assert_eq!(why(t.does(|trx| t.update(trx, "p", "1 5", "1 7"))), "done");
+    assert_eq!(t.rows("c"), ["10 1 7", "20 2 7"]);
+    assert_eq!(why(t.does(|trx| t.update(trx, "p", "1 7", "3 8"))), "done");
+    assert_eq!(t.rows("c"), ["10 3 8", "20 2 8"]);
+    t.check();
+}
+
 #[test]
 fn a_cascade_needs_a_row_maker() {
     let t = two(Cascade, Cascade);
@@ -261,6 +279,25 @@ fn a_cascade_needs_a_row_maker() {
         "{done:?}"
     );
     assert_eq!(why(t.delete(&mut trx, "p", "2 b")), "done");
+    t.commit(trx);
+    assert_eq!((t.rows("p"), t.rows("c")), (vec!["1 a".into()], vec!["10 1 x".into()]));
+}
+
+/// The next transaction of an owner whose last one goes on without it has the owner's settings.
+#[test]
+fn the_row_maker_stays_with_its_owner() {
+    let t = two(Cascade, Cascade);
+    t.fill("p", &["1 a", "2 b"]);
+    t.fill("c", &["10 1 x", "20 2 y"]);
+    let mut trx = t.begin();
+    trx.foreign_key_checks = false;
+    t.delete(&mut trx, "p", "1 a").expect("delete");
+    let left = t.store().trx_sys.leave(&mut trx);
+    assert!(left.is_started() && left.row_maker.is_none() && !trx.is_started() && !trx.foreign_key_checks);
+    t.rollback(left);
+    trx.foreign_key_checks = true;
+    t.engine.start(&mut trx, ReadCommitted, 0);
+    t.delete(&mut trx, "p", "2 b").expect("delete");
     t.commit(trx);
     assert_eq!((t.rows("p"), t.rows("c")), (vec!["1 a".into()], vec!["10 1 x".into()]));
 }
