@@ -129,7 +129,7 @@ void ha_sluice::collect_certified()
     return;
   const auto index_of= [&](const std::string &name) {
     for (uint i= 0; i < table->s->keys; i++)
-      if (!my_strcasecmp(system_charset_info, table->key_info[i].name.str, name.c_str()))
+      if (same_name(table->key_info[i].name, name))
         return i;
     return static_cast<uint>(WHOLE_ROW);
   };

@@ -27,6 +27,7 @@
 #include <mysql/plugin.h>
 #include <mysql/psi/mysql_thread.h>
 #include <mysqld_error.h>
+#include <string>
 
 /* The name of the storage engine, of its plugin and of its variables' prefix; a build may choose
    another. */
@@ -109,8 +110,9 @@ inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, con
 #endif
 }
 
-/* As the server compares names of keys: a table may have two that differ in an accent. */
-inline bool same_key_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
+/* As the server compares names of keys, columns and constraints: a table may have two that differ in
+   an accent. */
+inline bool same_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
 {
 #if MYSQL_VERSION_ID < 110500
   return !my_strcasecmp(system_charset_info, a.str, b.str);
@@ -118,6 +120,10 @@ inline bool same_key_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
   return system_charset_info->streq(a, b);
 #endif
 }
+
+inline bool same_name(const LEX_CSTRING &a, const std::string &b) { return same_name(a, LEX_CSTRING{b.c_str(), b.size()}); }
+
+inline bool same_name(const std::string &a, const std::string &b) { return same_name(LEX_CSTRING{a.c_str(), a.size()}, b); }
 
 /* What kind of index a key asks for, if not an ordinary one; null for those that the engine has. */
 inline const char *special_index(const KEY &key)

@@ -42,11 +42,6 @@ std::string database_of(const std::string &path)
 
 bool begins_with(const std::string &text, const std::string &prefix) { return !text.compare(0, prefix.size(), prefix); }
 
-bool same_name(const std::string &a, const std::string &b)
-{
-  return !my_strcasecmp(system_charset_info, a.c_str(), b.c_str());
-}
-
 const char GENERATED[]= "_ibfk_";
 
 /* The greatest N of the constraints that are called TABLE_ibfk_N. */
@@ -119,7 +114,7 @@ std::string why_no_parent(THD *thd, const LEX_CSTRING &db, const LEX_CSTRING &ta
 std::string as_written(const TABLE *form, const LEX_CSTRING &name)
 {
   for (Field **field= form->field; *field; field++)
-    if (!my_strcasecmp(system_charset_info, (*field)->field_name.str, name.str))
+    if (same_name((*field)->field_name, name))
       return (*field)->field_name.str;
   return name.str;
 }
