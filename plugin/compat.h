@@ -110,8 +110,8 @@ inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, con
 #endif
 }
 
-/* As the server compares names of keys, columns and constraints: a table may have two that differ in
-   an accent. */
+/* As the server compares names of keys, columns and constraints: a table may have two that differ
+   in an accent. */
 inline bool same_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
 {
 #if MYSQL_VERSION_ID < 110500
