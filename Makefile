@@ -40,7 +40,7 @@
 #   make sharding     shards behind the server's engine Spider: rates, and what kill -9 leaves (SHARDING='--part crash')
 #   make replication  primary and replica under load, kill -9 of either for MINUTES, then compared
 #   make long-reader  one transaction open for 5 minutes over running writers: their rate, and the undo's size after it
-#   make buffering-cost   what the change buffer costs with all pages in memory
+#   make buffering-cost   what the change buffer costs with all pages in memory; monitoring-cost: what instruments and polls cost
 #   make faults       broken pages, missing files, failing syncs, a full disk: a table of what came of each
 #   make packages     .deb files for Debian 12 and, as root, for Debian 13, in build/packages; SOURCES='PATH...' has sources of
 #                     MariaDB that the mirror lacks;  make packages-test: installs, updates and removes them in clean roots (root)
@@ -352,7 +352,7 @@ instant-alter: plugin
 	$(if $(ALTER),,@scripts/instant_alters.py --partitions 3)
 	$(if $(ALTER),,@scripts/instant_alters.py --time-on 10000000)
 
-.PHONY: replication long-reader buffering-cost galera
+.PHONY: replication long-reader buffering-cost monitoring-cost galera
 galera: MINUTES := 5
 galera: SST := both
 galera: plugin sluice-backup
@@ -378,6 +378,9 @@ long-reader: plugin
 
 buffering-cost: plugin
 	@scripts/bench/buffering.py $(BENCH)
+
+monitoring-cost: plugin
+	@scripts/bench/monitoring_cost.py $(BENCH)
 
 faults: plugin
 	@scripts/faults/faults.py $(ONLY)

@@ -88,7 +88,7 @@ std::string ha_sluice::shown_values(const std::vector<std::string> &columns)
   for (const std::string &column : columns)
     for (Field **field= table->field; *field; field++)
     {
-      if (my_strcasecmp(system_charset_info, (*field)->field_name.str, column.c_str()))
+      if (!same_name((*field)->field_name, column))
         continue;
       StringBuffer<MAX_FIELD_WIDTH> value;
       (*field)->val_str(&value);

@@ -42,13 +42,10 @@ Wsrep_service_key_type kind_of_update() { return wsrep_protocol_version < FINER_
 class KeyId
 {
 public:
-  void add(const char *column)
+  void add(const LEX_CSTRING &column)
   {
-    char lower[NAME_LEN + 1];
-    strmake(lower, column, sizeof lower - 1);
-    my_casedn_str(system_charset_info, lower);
-    for (const char *at= lower; *at; at++)
-      add_byte(static_cast<uchar>(*at));
+    for (const char letter : in_small_letters(column))
+      add_byte(static_cast<uchar>(letter));
     add_byte(0);
   }
   uint32 value() const { return m_hash; }
@@ -62,7 +59,7 @@ uint32 id_of(const std::vector<std::string> &columns)
 {
   KeyId id;
   for (const std::string &column : columns)
-    id.add(column.c_str());
+    id.add({column.c_str(), column.size()});
   return id.value();
 }
 
@@ -74,7 +71,7 @@ uint32 id_of(const KEY &key)
 {
   KeyId id;
   for (uint i= 0; i < parts_of(key); i++)
-    id.add(key.key_part[i].field->field_name.str);
+    id.add(key.key_part[i].field->field_name);
   return id.value();
 }
 
@@ -129,7 +126,7 @@ void ha_sluice::collect_certified()
     return;
   const auto index_of= [&](const std::string &name) {
     for (uint i= 0; i < table->s->keys; i++)
-      if (!my_strcasecmp(system_charset_info, table->key_info[i].name.str, name.c_str()))
+      if (same_name(table->key_info[i].name, name))
         return i;
     return static_cast<uint>(WHOLE_ROW);
   };

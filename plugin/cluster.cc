@@ -434,7 +434,7 @@ handlerton *other_writer(const THD_TRANS &transaction)
 {
   for (Ha_trx_info *part= transaction.ha_list; part; part= part->next())
     if (part->ht() != hton && (part->ht()->flags & HTON_WSREP_REPLICATION) && part->is_trx_read_write())
-      return part->ht();
+      return static_cast<handlerton *>(part->ht());
   return nullptr;
 }
 

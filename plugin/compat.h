@@ -27,6 +27,7 @@
 #include <mysql/plugin.h>
 #include <mysql/psi/mysql_thread.h>
 #include <mysqld_error.h>
+#include <string>
 
 /* The name of the storage engine, of its plugin and of its variables' prefix; a build may choose
    another. */
@@ -109,14 +110,44 @@ inline size_t collation_weights(CHARSET_INFO *cs, uchar *to, size_t to_size, con
 #endif
 }
 
-/* As the server compares names of keys: a table may have two that differ in an accent. */
-inline bool same_key_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
+/* As the server compares names of keys, columns and constraints: a table may have two that differ
+   in an accent. */
+inline bool same_name(const LEX_CSTRING &a, const LEX_CSTRING &b)
 {
 #if MYSQL_VERSION_ID < 110500
   return !my_strcasecmp(system_charset_info, a.str, b.str);
 #else
   return system_charset_info->streq(a, b);
 #endif
+}
+
+inline bool same_name(const LEX_CSTRING &a, const std::string &b) { return same_name(a, LEX_CSTRING{b.c_str(), b.size()}); }
+
+inline bool same_name(const std::string &a, const std::string &b) { return same_name(LEX_CSTRING{a.c_str(), a.size()}, b); }
+
+/* A name in small letters. */
+inline std::string in_small_letters(const LEX_CSTRING &name)
+{
+  char small[NAME_LEN + 1];
+#if MYSQL_VERSION_ID < 110500
+  strmake(small, name.str, sizeof small - 1);
+  my_casedn_str(system_charset_info, small);
+#else
+  system_charset_info->casedn_z(name.str, name.length, small, sizeof small);
+#endif
+  return small;
+}
+
+/* The engine of a table; null if there is no such table, or its engine is not known. */
+inline handlerton *engine_of_table(THD *thd, const LEX_CSTRING &db, const LEX_CSTRING &table)
+{
+  handlerton *found= nullptr;
+#if MYSQL_VERSION_ID < 110000
+  const bool exists= ha_table_exists(thd, &db, &table, nullptr, nullptr, &found);
+#else
+  const bool exists= ha_table_exists(thd, &db, &table, nullptr, &found);
+#endif
+  return exists ? found : nullptr;
 }
 
 /* What kind of index a key asks for, if not an ordinary one; null for those that the engine has. */

@@ -16,18 +16,9 @@ namespace {
 
 std::string path_of(const LEX_CSTRING &db, const LEX_CSTRING &table)
 {
-  char lower_db[NAME_LEN + 1], lower_table[NAME_LEN + 1], path[FN_REFLEN + 1];
-  const char *db_text= db.str, *table_text= table.str;
-  if (lower_case_table_names)
-  {
-    strmake_buf(lower_db, db.str);
-    strmake_buf(lower_table, table.str);
-    my_casedn_str(system_charset_info, lower_db);
-    my_casedn_str(system_charset_info, lower_table);
-    db_text= lower_db;
-    table_text= lower_table;
-  }
-  const size_t length= build_table_filename(path, sizeof path - 1, db_text, table_text, "", 0);
+  const auto written= [](const LEX_CSTRING &name) { return lower_case_table_names ? in_small_letters(name) : std::string(name.str); };
+  char path[FN_REFLEN + 1];
+  const size_t length= build_table_filename(path, sizeof path - 1, written(db).c_str(), written(table).c_str(), "", 0);
   return std::string(path, length);
 }
 
@@ -41,11 +32,6 @@ std::string database_of(const std::string &path)
 }
 
 bool begins_with(const std::string &text, const std::string &prefix) { return !text.compare(0, prefix.size(), prefix); }
-
-bool same_name(const std::string &a, const std::string &b)
-{
-  return !my_strcasecmp(system_charset_info, a.c_str(), b.c_str());
-}
 
 const char GENERATED[]= "_ibfk_";
 
@@ -102,8 +88,8 @@ uint8_t action_of(enum_fk_option option, bool in_place)
 /* Why a table that the engine does not have cannot be a parent; empty: there is none. */
 std::string why_no_parent(THD *thd, const LEX_CSTRING &db, const LEX_CSTRING &table)
 {
-  handlerton *found= nullptr;
-  if (!ha_table_exists(thd, &db, &table, nullptr, nullptr, &found) || !found)
+  const handlerton *const found= engine_of_table(thd, db, table);
+  if (!found)
     return "";
   const std::string parent= "the parent table `" + std::string(db.str) + "`.`" + table.str + "` is ";
   if (found == view_pseudo_hton)
@@ -119,7 +105,7 @@ std::string why_no_parent(THD *thd, const LEX_CSTRING &db, const LEX_CSTRING &ta
 std::string as_written(const TABLE *form, const LEX_CSTRING &name)
 {
   for (Field **field= form->field; *field; field++)
-    if (!my_strcasecmp(system_charset_info, (*field)->field_name.str, name.str))
+    if (same_name((*field)->field_name, name))
       return (*field)->field_name.str;
   return name.str;
 }

@@ -30,7 +30,7 @@ bool is_for_cascades(const TABLE *table)
 Field *field_of(const TABLE *table, const std::string &name)
 {
   for (Field **field= table->field; *field; field++)
-    if (!my_strcasecmp(system_charset_info, (*field)->field_name.str, name.c_str()))
+    if (same_name((*field)->field_name, name))
       return *field;
   return nullptr;
 }

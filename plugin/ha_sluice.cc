@@ -114,7 +114,7 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
     const LEX_CSTRING name= {text, strlen(text)};
     uint found= MAX_KEY;
     for (uint index= 0; index < table->s->keys; index++)
-      if (index != codec.primary() && same_key_name(table->key_info[index].name, name))
+      if (index != codec.primary() && same_name(table->key_info[index].name, name))
         found= index;
     if (found == MAX_KEY || std::count(order.begin(), order.end(), found))
       return false;

@@ -192,7 +192,7 @@ static bool same_primary_key(THD *thd, const TABLE *table, const TABLE *other)
     return true;                        // the server compares the keys themselves
   const LEX_CSTRING &name= table->key_info[table->s->primary_key].name;
   const LEX_CSTRING &other_name= other->key_info[other->s->primary_key].name;
-  if (same_key_name(name, other_name))
+  if (same_name(name, other_name))
     return true;
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
                       SLUICE_ENGINE_NAME ": the key %s serves as the primary key of one table, %s as that of the other.", name.str,

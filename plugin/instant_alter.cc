@@ -136,7 +136,7 @@ const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplac
     if (pair.old_key == key)
       return pair.new_key->name.str;
   for (uint i= 0; i < altered->s->keys; i++)
-    if (same_key_name(altered->key_info[i].name, key->name))
+    if (same_name(altered->key_info[i].name, key->name))
       return altered->key_info[i].name.str;
   return key->name.str;                 // nothing the server asks for: the engine refuses it
 }
@@ -162,7 +162,7 @@ namespace {
 bool is_one_of(const Field *field, const std::vector<std::string> &columns)
 {
   return std::any_of(columns.begin(), columns.end(), [field](const std::string &column) {
-    return !my_strcasecmp(system_charset_info, field->field_name.str, column.c_str());
+    return same_name(field->field_name, column);
   });
 }
 
@@ -271,7 +271,7 @@ bool ColumnChange::indexes_stay() const
       continue;
     const LEX_CSTRING name= {new_name_of(key, m_altered, m_info), strlen(new_name_of(key, m_altered, m_info))};
     uint now= 0;
-    while (now < m_altered->s->keys && !same_key_name(m_altered->key_info[now].name, name))
+    while (now < m_altered->s->keys && !same_name(m_altered->key_info[now].name, name))
       now++;
     if (now == m_altered->s->keys || (i == m_codec.primary()) != (now == m_altered_codec.primary()) ||
         m_codec.is_wide(i) != m_altered_codec.is_wide(now) || !is_same_key(m_codec.key(i), m_altered_codec.key(now)))

@@ -122,13 +122,13 @@ int refuse_reserved_names(THD *thd, const TABLE_SHARE *made)
   static const char CLUSTERED[]= "GEN_CLUST_INDEX";
   for (uint i= 0; i < made->fields; i++)
     for (const char *const reserved : columns)
-      if (!my_strcasecmp(system_charset_info, made->field[i]->field_name.str, reserved))
+      if (same_name(made->field[i]->field_name, std::string(reserved)))
       {
         my_error(ER_WRONG_COLUMN_NAME, MYF(0), made->field[i]->field_name.str);
         return HA_WRONG_CREATE_OPTION;
       }
   for (uint i= 0; i < made->keys; i++)
-    if (!my_strcasecmp(system_charset_info, made->key_info[i].name.str, CLUSTERED))
+    if (same_name(made->key_info[i].name, std::string(CLUSTERED)))
     {
       push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, ER_WRONG_NAME_FOR_INDEX,
                           "Cannot Create Index with name '%s'. The name is reserved for the system default primary index.", CLUSTERED);

@@ -9,10 +9,8 @@ buffering costs more than --cost of the rate or of the CPU time of a transaction
 all in memory.
 """
 import argparse
-import math
 import pathlib
 import shutil
-import statistics
 import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -20,6 +18,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
 import engines  # noqa: E402
 from cells import Bench, CellError  # noqa: E402
+from pairs import are_clear, hold, ratios, with_quartiles  # noqa: E402
 from server import BUILD, Server, ServerError, SqlError, free_port  # noqa: E402
 
 SCRIPTS = ("oltp_write_only", "oltp_update_index", "oltp_insert")
@@ -75,45 +74,18 @@ def measure(bench, arguments):
                 pairs.append((samples["none"], samples["all"]))
                 progress.done(f"{script}: " + ", ".join(f"{word} {samples[word].per_second:.0f}/s, {samples[word].cpu_us:.1f} CPU µs"
                                                         for word in WORDS))
-                if len(pairs) >= arguments.pairs and all(is_clear(values, bound) for values, bound in asked(pairs, arguments.cost)):
+                if len(pairs) >= arguments.pairs and are_clear(pairs, arguments.cost):
                     break
     return found
-
-
-def ratios(pairs, column):
-    """Of "all" to "none"."""
-    return [getattr(other, column) / getattr(none, column) for none, other in pairs]
-
-
-def asked(pairs, cost):
-    """[(ratios, the bound that their median is judged by)]"""
-    return [(ratios(pairs, "per_second"), 1 - cost), (ratios(pairs, "cpu_us"), 1 + cost)]
-
-
-def is_clear(values, bound):
-    """The median's 95 % interval, by order (whatever the distribution), has the bound outside."""
-    from_the_ends = math.floor(len(values) / 2 - 0.98 * math.sqrt(len(values)))
-    if from_the_ends < 1:
-        return False
-    values = sorted(values)
-    return not values[from_the_ends - 1] <= bound <= values[-from_the_ends]
-
-
-def with_quartiles(values):
-    text = f"{statistics.median(values):.3f}"
-    if len(values) < 4:
-        return text
-    lower, _, upper = statistics.quantiles(values, n=4, method="inclusive")
-    return f"{text} ({lower:.3f} to {upper:.3f})"
 
 
 def judge(found, entries, arguments):
     rows, held = [], entries == 0
     for script, pairs in found.items():
-        (rates, rate_min), (costs, cost_max) = asked(pairs, arguments.cost)
-        good = statistics.median(rates) >= rate_min and statistics.median(costs) <= cost_max
+        good = hold(pairs, arguments.cost)
         held = held and good
-        rows.append([script, len(pairs), with_quartiles(rates), with_quartiles(costs), "held" if good else "NOT HELD"])
+        rows.append([script, len(pairs), with_quartiles(ratios(pairs, "per_second")), with_quartiles(ratios(pairs, "cpu_us")),
+                     "held" if good else "NOT HELD"])
     display.say("")
     display.plain_table(["script", "pairs", "rate, all : none", "server CPU an operation, all : none", ""], rows)
     display.conclude(f"\n{arguments.rows} rows, pool of {arguments.pool}, {arguments.threads} threads, pairs of {arguments.seconds} s; "

@@ -4,10 +4,13 @@
 //! other threads miss pages, it reads at most `io_capacity_max` pages a second. A list that cannot
 //! be used is ignored, with a warning that names it.
 //!
+//! One list is loaded at a time. A thread that loads a list itself (`load_now`) waits for the load
+//! that runs, and never leaves its list to the worker.
+//!
 //! Lock: one of rank `Leaf`, not held while the disk is used.
 //! Called by: `pool_control`, `workers`.
 use super::config::{Level, LogSink};
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::{Rank, RankedCondvar, RankedMutex};
 use crate::base::{Error, Result};
 use crate::io::local_time;
 use crate::pool::page_list::{dump::dump, load::PageListLoad};
@@ -18,6 +21,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Dumps and loads of one engine.
 pub(super) struct PageLists {
     state: RankedMutex<State>,
+    /// A load has ended.
+    ended: RankedCondvar,
     abort: AtomicBool,
 }
 
@@ -26,6 +31,8 @@ struct State {
     load_status: String,
     /// The list that the worker is to load next.
     wanted: Option<String>,
+    /// A thread loads a list.
+    is_loading: bool,
     /// A load was asked for and has not ended, so the pool lacks pages of the list.
     is_incomplete: bool,
 }
@@ -36,6 +43,16 @@ impl State {
         self.is_incomplete || self.wanted.is_none()
     }
 }
+/// The right to load a list. Its end lets the next load begin.
+struct Turn<'l>(&'l PageLists);
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.0.state.lock().is_loading = false;
+        self.0.ended.notify_all();
+    }
+}
+
 /// How a load ended.
 enum LoadEnd {
     Done,
@@ -50,10 +67,12 @@ impl PageLists {
             dump_status: "Dumping of buffer pool not started".into(),
             load_status: "Loading of buffer pool not started".into(),
             wanted: None,
+            is_loading: false,
             is_incomplete: false,
         };
         PageLists {
             state: RankedMutex::new(Rank::Leaf, state),
+            ended: RankedCondvar::new(),
             abort: AtomicBool::new(false),
         }
     }
@@ -100,15 +119,50 @@ impl PageLists {
         let state = self.state.lock();
         (state.dump_status.clone(), state.load_status.clone())
     }
-    pub fn take_wanted(&self) -> Option<String> {
-        self.state.lock().wanted.take()
+    /// For the worker: loads the list that was asked for. False: none was, or another thread loads.
+    /// Between steps it calls `pause` with the milliseconds to wait. `pause` returns false to end
+    /// the load.
+    pub fn load_wanted(&self, store: &Store, log: &LogSink, pause: &dyn Fn(u64) -> bool) -> Result<bool> {
+        let (turn, name) = {
+            let mut state = self.state.lock();
+            if state.is_loading {
+                return Ok(false);
+            }
+            let Some(name) = state.wanted.take() else {
+                return Ok(false);
+            };
+            state.is_loading = true;
+            (Turn(self), name)
+        };
+        self.load(&turn, store, log, &name, pause)?;
+        Ok(true)
+    }
+    /// Loads the list in this thread, at full speed, after a load that another thread runs.
+    pub fn load_now(&self, store: &Store, log: &LogSink, name: &str) -> Result<()> {
+        check_name(name)?;
+        let turn = {
+            let mut state = self.state.lock();
+            while state.is_loading {
+                self.ended.wait(&mut state);
+            }
+            state.is_loading = true;
+            state.is_incomplete = true;
+            Turn(self)
+        };
+        self.abort.store(false, Ordering::Release);
+        self.load(&turn, store, log, name, &|_| true)
     }
     fn set_load_status(&self, status: String) {
         self.state.lock().load_status = status;
     }
-    /// Loads the list. Between steps it calls `pause` with the milliseconds to wait. `pause`
-    /// returns false to end the load.
-    pub fn load(&self, store: &Store, log: &LogSink, name: &str, pause: &dyn Fn(u64) -> bool) -> Result<()> {
+    fn load(
+        &self,
+        _turn: &Turn<'_>,
+        store: &Store,
+        log: &LogSink,
+        name: &str,
+        pause: &dyn Fn(u64) -> bool,
+    ) -> Result<()> {
         let pool = &store.pool;
         let mut load = match PageListLoad::begin(pool, name) {
             Ok(load) => load,

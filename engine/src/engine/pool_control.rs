@@ -49,13 +49,9 @@ impl PoolControl<'_> {
     pub fn abort_load(&self) {
         self.0.page_lists.abort();
     }
-    /// Loads the list's pages in this thread. For an engine without background workers.
+    /// Loads the list's pages in this thread, and then returns. A load that runs already ends first.
     pub fn load(&self, name: &str) -> Result<()> {
-        self.0.page_lists.request(name)?;
-        match self.0.page_lists.take_wanted() {
-            Some(name) => self.0.page_lists.load(&self.0.store, &self.0.log, &name, &|_| true),
-            None => Ok(()),
-        }
+        self.0.page_lists.load_now(&self.0.store, &self.0.log, name)
     }
     /// Texts about the current or the latest resize of the pool, dump and load of its page list.
     pub fn status_texts(&self) -> [String; 3] {

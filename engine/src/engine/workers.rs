@@ -216,14 +216,14 @@ pub(super) fn stopped(why: &str) -> String {
 
 fn page_list_loop(store: &Store, stop: &Stop, lists: &PageLists, log: &LogSink) -> Result<()> {
     while !stop.is_asked() {
-        match lists.take_wanted() {
-            None => stop.sleep(PAGE_LIST_TICK_MS),
-            Some(name) => lists.load(store, log, &name, &|due_ms| {
-                if due_ms > 0 {
-                    stop.sleep(due_ms);
-                }
-                !stop.is_asked()
-            })?,
+        let has_loaded = lists.load_wanted(store, log, &|due_ms| {
+            if due_ms > 0 {
+                stop.sleep(due_ms);
+            }
+            !stop.is_asked()
+        })?;
+        if !has_loaded {
+            stop.sleep(PAGE_LIST_TICK_MS);
         }
     }
     Ok(())

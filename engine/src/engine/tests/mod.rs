@@ -41,6 +41,7 @@ mod model;
 mod full_disk;
 mod engine_log;
 mod position;
+mod page_list;
 mod prepared_and_purge;
 mod delete_and_reinsert;
 mod dictionary;
