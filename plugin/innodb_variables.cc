@@ -53,9 +53,9 @@ constexpr Conversion AS_IS= {as_is, true}, MIB= {whole_mib, true}, PAGES4K= {who
 
 struct What
 {
-  const char *setting;                  /* nullptr: it does nothing */
+  const char *setting;                  /* nullptr: it is no setting of ours */
   Conversion conversion;
-  const char *why;
+  const char *why;                      /* it does nothing; nullptr: it does something */
 };
 
 struct Variable
@@ -103,7 +103,7 @@ void changed(THD *thd, const char *name)
 {
   Variable &set= variable(name);
   if (!set.what.setting)
-    return set.is_default() ? void() : note_idle(name);
+    return set.is_default() || !set.what.why ? void() : note_idle(name);
   const OwnSetting &setting= *find_own_setting(set.what.setting);
   const ulonglong wanted= set.what.conversion.to_setting(set.get());
   if (!setting.at_start)
@@ -177,6 +177,7 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 
 #define OURS(SETTING, CONVERSION) "The setting " #SETTING " of Sluice"
 #define IDLE(WHY) "Does nothing: " WHY
+#define OBEYED(WHAT) "As in InnoDB: " WHAT
 #define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_SYSVAR_BOOL(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
 #define INNODB_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                                      \
   MYSQL_SYSVAR_UINT(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
@@ -200,6 +201,7 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 #include "innodb_variables.inc"
 #undef OURS
 #undef IDLE
+#undef OBEYED
 
 /* ---- all of them ---- */
 
@@ -207,6 +209,7 @@ bool is_text(const char *text, const char *by_default) { return !strcmp(text ? t
 
 #define OURS(SETTING, CONVERSION) {#SETTING, CONVERSION, nullptr}
 #define IDLE(WHY) {nullptr, AS_IS, WHY}
+#define OBEYED(WHAT) {nullptr, AS_IS, nullptr}
 #define NUMBER(NAME, TYPE, DEFAULT, ...)                                                                               \
   {#NAME, __VA_ARGS__, [] { return values.NAME == static_cast<TYPE>(DEFAULT); }, [] { return static_cast<ulonglong>(values.NAME); }, \
    [](ulonglong number) { values.NAME= static_cast<TYPE>(number); }},
@@ -228,6 +231,7 @@ Variable variables[]= {
 };
 #undef OURS
 #undef IDLE
+#undef OBEYED
 const size_t variable_count= array_elements(variables);
 
 st_mysql_sys_var *const innodb_variables[]= {
@@ -284,6 +288,8 @@ namespace {
 const List list;
 }
 
+bool requires_primary_key() { return values.force_primary_key; }
+
 std::string innodb_name_of(const std::string &setting)
 {
   for (size_t i= 0; i < variable_count; i++)
@@ -320,7 +326,7 @@ void take_innodb_options()
   for (size_t i= 0; i < variable_count; i++)
     if (const char *name= variables[i].what.setting)
       find_own_setting(name)->start(variables[i].what.conversion.to_setting(variables[i].get()));
-    else if (!variables[i].is_default())
+    else if (!variables[i].is_default() && variables[i].what.why)
       note_idle(variables[i].name);
   show_settings();
 }

@@ -389,7 +389,7 @@ bool ha_sluice::publish_rebuilt(TABLE *altered, Alter_inplace_info *info)
     return true;
   /* Not before: the table takes over the counter of the rebuilt one. */
   for (InplaceContext *each : contexts)
-    if (const ulonglong counter= new_counter(info))
+    if (const ulonglong counter= each->rebuild->numbers_rows() ? 0 : new_counter(info))
       each->handler->set_auto_increment_at_least(counter);
   return false;
 }

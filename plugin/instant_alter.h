@@ -50,6 +50,8 @@ public:
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */
   bool holds_for_added(Virtual_column_info *check) const;
+  /* The new AUTO_INCREMENT column; null: there is none. */
+  Field *added_number() const;
   /* What the altered table's column was; null: it is new. */
   const Field *old_field(uint column) const;
 

@@ -16,6 +16,10 @@ Every run has private copies (tree.py), so the tests themselves can be changed, 
 
 The suite storage_engine was written for any engine: there only its engine's name is put in, and its lists of disabled tests go,
 which excuse stale results.
+
+A suite that is run as it is keeps how a definition statement is to be carried out, and for the stand-in (stand_in.py) the name
+InnoDB, too. Its results and its lists of expected errors go, and one combination stays, in the same way. Options of InnoDB's get
+the prefix loose-: some are of debug servers. The suites of Galera are run so for Sluice, too.
 """
 import fnmatch
 import pathlib
@@ -39,6 +43,11 @@ TESTS_TOTAL = {
     "main": 23,
     "rpl": 9,
 }
+# Suites that are run as they are, and all of their tests.
+TOTAL_AS_IT_IS = {"innodb": 439, "galera": 484, "galera_3nodes": 42}
+CLUSTER = ("galera", "galera_3nodes")
+# Suites whose includes they take, too.
+WITH = {"galera_3nodes": ["galera"]}
 # Of these suites only the tests in which foreign keys are made and used. Left out: those about the files and tables of InnoDB.
 CHOSEN = {
     "innodb": """
@@ -72,6 +81,7 @@ SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
 HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
                     rb"|row_format\s*=\s*(?:compact|redundant|compressed|dynamic)|key_block_size\s*=\s*\d+)\b(?:\s*,(?=\s*engine))?", re.IGNORECASE)
+HOW_TO_STAYS = re.compile(rb"(?!)")
 # A warning of the server's that a test expects; fewer are prepared where a statement of theirs was refused.
 PREPARED_AT_RESTART = (b"Found $prepared_at_server_restart prepared", b"Found .* prepared")
 GO_ON = b"--disable_abort_on_error\n"
@@ -80,19 +90,30 @@ OF_ANOTHER_ENGINE = re.compile(r"(^|_)(myisam|aria|maria|heap|memory|archive|bla
 COMBINATIONS_OF_THE_SERVER = ("maybe_debug", "platform", "word_size", "lcase_names")
 
 
+SUITE_MINUTES_MAX = 30
+PARALLEL = 3
+INNODB_OPTION = re.compile(r"--(?=innodb[-_a-z]*)(?!innodb(?:\s|$))")
+
+
 class Suite:
-    def __init__(self, name):
+    def __init__(self, name, as_it_is=False, minutes=SUITE_MINUTES_MAX):
         self.name = name
+        self.as_it_is = as_it_is
+        self.minutes = minutes
+        self.parallel = PARALLEL if as_it_is else 1
         self.folder = None  # of the copy, after prepare()
 
     def prepare(self, tree, engine):
         """Puts the copy for `engine` into the tree; returns the names of the tests."""
-        if self.name == "storage_engine":
+        total = (TOTAL_AS_IT_IS if self.as_it_is else TESTS_TOTAL)[self.name]
+        if self.as_it_is:
+            names = self._prepare_as_it_is(tree, engine)
+        elif self.name == "storage_engine":
             names = self._prepare_storage_engine(tree, engine)
         else:
             names = self._prepare_copy(tree, engine)
-        if len(names) != TESTS_TOTAL[self.name]:
-            raise TreeError(f"{self.name} has {len(names)} tests, not {TESTS_TOTAL[self.name]}: look at what is new and change the number")
+        if len(names) != total:
+            raise TreeError(f"{self.name} has {len(names)} tests, not {total}: look at what is new and change the number")
         return names
 
     def _prepare_storage_engine(self, tree, engine):
@@ -100,6 +121,26 @@ class Suite:
         (self.folder / "define_engine.inc").write_text(f"let $ENGINE = {engine};\n")
         (self.folder / "trx/suite.opt").write_text(TRX_OPTIONS)
         return sorted(str(path.relative_to(self.folder).with_suffix("")) for path in self.folder.rglob("*.test"))
+
+    def _prepare_as_it_is(self, tree, engine):
+        suites = [tree.copy_suite(name, ["*.result", "*.rdiff"]) for name in sorted({self.name, *WITH.get(self.name, [])})]
+        for folder in (tree.copy_tests("include", []), *suites):
+            keep_one_combination(folder)
+            prefix_options(folder)
+            if engine in SHOWN:
+                name_engine(folder, SHOWN[engine])
+            if folder.name != "include":
+                smooth(folder, HOW_TO_STAYS)
+        self.folder = tree.tests / "suite" / self.name
+        (self.folder / "r").mkdir(exist_ok=True)
+        return self._begin_tests(lambda name: True)
+
+    def _begin_tests(self, wanted):
+        tests = self._tests_folder()
+        for path in tests.glob("*.test"):
+            path.write_bytes(GO_ON + path.read_bytes())
+        disabled = self._disabled()
+        return sorted(path.stem for path in tests.glob("*.test") if wanted(path.stem) and path.stem not in disabled)
 
     def _prepare_copy(self, tree, engine):
         without = ["*.result", "*.rdiff"]
@@ -116,12 +157,7 @@ class Suite:
         (tree.tests / "include/have_binlog_format_mixed_or_statement.opt").write_text("--binlog-format=mixed\n")
         (tree.tests / "include/linux.inc").write_text("# Debian calls its server's system debian-linux-gnu, and the tests for Linux skipped it.\n")
         self.folder = tree.tests / ("" if self.name == "main" else "suite") / self.name
-        tests = self._tests_folder()
-        for path in tests.glob("*.test"):
-            path.write_bytes(GO_ON + path.read_bytes())
-        disabled = self._disabled()
-        return sorted(path.stem for path in tests.glob("*.test")
-                      if path.stem in CHOSEN.get(self.name, [path.stem]) and path.stem not in disabled and not OF_ANOTHER_ENGINE.search(path.stem))
+        return self._begin_tests(lambda name: name in CHOSEN.get(self.name, [name]) and not OF_ANOTHER_ENGINE.search(name))
 
     def _tests_folder(self):
         return self.folder / "t" if (self.folder / "t").is_dir() else self.folder
@@ -146,8 +182,11 @@ class Suite:
         results = self.folder / "r" if (self.folder / "r").is_dir() else self.folder
         return results / f"{test}.result"
 
-    def reasons_file(self):
-        return f"{self.name.replace('/', '_')}.toml"
+    def file_name(self):
+        return self.name.replace("/", "_") + ("-as-it-is" if self.as_it_is else "")
+
+    def reasons_file(self, engine):
+        return f"{'' if engine in SHOWN else 'stand_in_'}{self.name.replace('/', '_')}.toml"
 
 
 def chosen(names, patterns):
@@ -163,11 +202,11 @@ def name_engine(folder, engine):
                 path.write_text(changed, errors="surrogateescape")
 
 
-def smooth(folder):
+def smooth(folder, how_to=HOW_TO):
     for path in folder.rglob("*"):
         if path.suffix in (".test", ".inc") and path.is_file():
             text = path.read_bytes()
-            changed = HOW_TO.sub(b"", EXPECTED_ERROR.sub(b"", text))
+            changed = how_to.sub(b"", EXPECTED_ERROR.sub(b"", text))
             changed = changed.replace(b"enable_abort_on_error", b"disable_abort_on_error")
             changed = changed.replace(*PREPARED_AT_RESTART)
             if changed != text:
@@ -183,6 +222,22 @@ def keep_first_combinations(folder, engine):
             path.unlink()
         else:
             path.write_text("".join(sections[:2]))
+
+
+def keep_one_combination(folder):
+    """The first, or the page size that there is."""
+    for path in [*folder.rglob("*.combinations"), *folder.rglob("combinations")]:
+        if path.stem not in COMBINATIONS_OF_THE_SERVER:
+            sections = [section for section in re.split(r"^(?=\[)", path.read_text(), flags=re.MULTILINE) if section.startswith("[")]
+            path.write_text(next((section for section in sections if section.startswith("[16k]")), sections[0]))
+
+
+def prefix_options(folder):
+    for path in [*folder.rglob("*.opt"), *folder.rglob("*.combinations")]:
+        text = path.read_text(errors="surrogateescape")
+        changed = INNODB_OPTION.sub("--loose-", text)
+        if changed != text:
+            path.write_text(changed, errors="surrogateescape")
 
 
 def delete(folder):
