@@ -99,9 +99,34 @@ void show_settings()
         variables[i].put(find_own_setting(name)->number());
 }
 
+uint64_t history_length()
+{
+  std::vector<uint64_t> values(slc_counter_count());
+  slc_counter_values(engine, values.data());
+  for (uint32_t i= 0; i < values.size(); i++)
+    if (!strcmp(slc_counter_name(i), "history_list_length"))
+      return values[i];
+  return 0;
+}
+
+/* SET GLOBAL innodb_max_purge_lag_wait. The server holds its mutex for all variables. A KILL ends the
+   wait. */
+void wait_for_purge(THD *thd, ulonglong length)
+{
+  constexpr ulong PAUSE_US= 10000;
+  if (settings.read_only)
+    return;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  while (history_length() > length && thd_kill_level(thd) == THD_IS_NOT_KILLED)
+    my_sleep(PAUSE_US);
+  mysql_mutex_lock(&LOCK_global_system_variables);
+}
+
 void changed(THD *thd, const char *name)
 {
   Variable &set= variable(name);
+  if (!strcmp(name, "max_purge_lag_wait"))
+    return wait_for_purge(thd, set.get());
   if (!set.what.setting)
     return set.is_default() || !set.what.why ? void() : note_idle(name);
   const OwnSetting &setting= *find_own_setting(set.what.setting);

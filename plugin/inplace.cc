@@ -419,6 +419,9 @@ bool ha_sluice::publish_indexes(TABLE *altered, Alter_inplace_info *info)
     print_error(error, MYF(0));
     return true;
   }
+  constexpr alter_table_operations MOVED= ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN | ALTER_STORED_COLUMN_ORDER;
+  if (info->handler_flags & MOVED)
+    instant_alters++;
   for (InplaceContext *each : contexts)
     each->builds.clear();               // published: they are the engine's now
   return false;

@@ -7,6 +7,8 @@
 
 namespace sluice {
 
+std::atomic<uint64_t> instant_alters{0};
+
 namespace {
 
 /* Bytes of the note. The engine takes 287,000 of a whole definition. */

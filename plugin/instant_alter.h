@@ -5,10 +5,14 @@
 #define SLUICE_INSTANT_ALTER_H
 #include "compat.h"
 #include "codec.h"
+#include <atomic>
 #include <string>
 #include <vector>
 
 namespace sluice {
+
+/* Statements that added, dropped or moved columns and left the rows as they were, since the start. */
+extern std::atomic<uint64_t> instant_alters;
 
 /* Changes that may be such ones. */
 constexpr alter_table_operations COLUMN_CHANGES=

@@ -47,7 +47,9 @@ const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, cons
     return "rows have to be checked against a new key WITHOUT OVERLAPS";
   if (slc_table_foreign(engine_table) && change.renames_one_of(foreign_columns(table)))
     return "columns of foreign keys are renamed and rows are rebuilt";
-  if (change.added_number() && altered->part_info)
+  /* Partitions share one counter. Of a table with system versioning the server numbers the rows of
+     the past by rules of its own. */
+  if (change.added_number() && (altered->part_info || altered->versioned()))
     return "each row needs a value of a new AUTO_INCREMENT column";
   const bool same_forms= !change.changes_columns() && same_columns(table, altered);
   return same_forms ? nullptr : change.why_columns_are_copied();

@@ -182,6 +182,11 @@ class Suite:
         results = self.folder / "r" if (self.folder / "r").is_dir() else self.folder
         return results / f"{test}.result"
 
+    def shipped(self, test, tree):
+        """The result that comes with the suite; empty: there is none, or the test has several."""
+        path = tree.installed_tests / "suite" / self.name / "r" / f"{test}.result"
+        return path.read_text(errors="surrogateescape") if path.exists() else ""
+
     def file_name(self):
         return self.name.replace("/", "_") + ("-as-it-is" if self.as_it_is else "")
 
