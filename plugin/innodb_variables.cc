@@ -109,7 +109,7 @@ uint64_t history_length()
   return 0;
 }
 
-/* SET GLOBAL innodb_max_purge_lag_wait. The server holds its mutex for all variables. A KILL ends the
+/* SET GLOBAL innodb_max_purge_lag_wait. The server holds its mutex of all variables. KILL ends the
    wait. */
 void wait_for_purge(THD *thd, ulonglong length)
 {

@@ -11,7 +11,8 @@
 
 namespace sluice {
 
-/* Statements that added, dropped or moved columns and left the rows as they were, since the start. */
+/* Statements since the start that added, dropped or moved columns and left the rows as they
+   were. */
 extern std::atomic<uint64_t> instant_alters;
 
 /* Changes that may be such ones. */

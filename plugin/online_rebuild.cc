@@ -113,7 +113,7 @@ slc_err OnlineRebuild::read(slc_bytes pk, slc_bytes row)
   return m_values.compute();
 }
 
-/* The next number of the new table's counter. False: there is none, and the server has the error. */
+/* The next number of the new table's counter. False: there is none; the server has the error. */
 bool OnlineRebuild::put_number()
 {
   constexpr int TAKE= 1;
