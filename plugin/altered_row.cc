@@ -19,13 +19,14 @@ void VirtualValues::need(const KeyLayout &key)
     add(column.field);
 }
 
-/* The server raises no warnings here, as when rows are read. */
+/* As when rows are written: a value that cannot be computed under the session's sql_mode ends the
+   statement. */
 slc_err VirtualValues::compute()
 {
   if (planted(Mutant::VirtualValueStale))
     return SLC_OK;
   for (const uint16 number : m_fields)
-    if (m_altered->update_virtual_field(m_altered->field[number], true))
+    if (m_altered->update_virtual_field(m_altered->field[number], false))
       return SLC_ROW_NOT_MADE;
   return SLC_OK;
 }

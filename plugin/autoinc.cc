@@ -88,6 +88,13 @@ ulonglong ha_sluice::autoinc_value(const uchar *record) const
   const my_ptrdiff_t move= record - table->record[0];
   field->move_field_offset(move);
   const bool is_null= field->is_real_null();
+  /* A number of a FLOAT or DOUBLE may be too large for a signed integer. */
+  if (field->result_type() == REAL_RESULT)
+  {
+    const double real= is_null ? 0 : field->val_real();
+    field->move_field_offset(-move);
+    return real <= 0 ? 0 : double2ulonglong(real);
+  }
   const longlong value= is_null ? 0 : field->val_int();
   field->move_field_offset(-move);
   return value < 0 && !(field->flags & UNSIGNED_FLAG) ? 0 : static_cast<ulonglong>(value);

@@ -33,7 +33,7 @@ namespace {
 
 int fill_table(THD *thd, TABLE_LIST *tables, COND *)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   slc_pool_stats stats;
   slc_pool_stats_get(engine, &stats);

@@ -51,7 +51,7 @@ void add_row(void *ctx, const slc_index_changes *changes)
 
 int fill_table(THD *thd, TABLE_LIST *tables, COND *)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   SchemaRow row(thd, tables->table);
   return told_error(slc_change_buffer_list(engine, add_row, &row)) || row.failed() ? 1 : 0;

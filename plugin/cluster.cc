@@ -529,8 +529,29 @@ int refuse_sequence(THD *thd, const TABLE_SHARE *share)
   return SLUICE_ERR_TOLD;
 }
 
+#ifdef SLUICE_STAND_IN
+namespace {
+
+/* The server has marked the victim as killed. Its wait in the engine and its two mutexes are left to
+   the engine with InnoDB's number. */
+void abort_transaction(handlerton *, THD *, THD *victim, my_bool)
+{
+  if (Connection *connection= Connection::existing(victim))
+    connection->cancel_wait();
+  wsrep_thd_UNLOCK(victim);
+  wsrep_thd_kill_UNLOCK(victim);
+}
+
+} // namespace
+#endif
+
 void set_cluster_callbacks(handlerton *to)
 {
+#ifdef SLUICE_STAND_IN
+  /* By this number the server knows what a cluster replicates in full. */
+  to->db_type= DB_TYPE_INNODB;
+  to->abort_transaction= abort_transaction;
+#endif
   to->flags|= HTON_WSREP_REPLICATION;
   to->set_checkpoint= set_checkpoint;
   to->get_checkpoint= get_checkpoint;

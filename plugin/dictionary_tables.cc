@@ -152,7 +152,7 @@ void add_metric(void *ctx, const slc_metric *metric)
 
 template <typename Add> int fill(THD *thd, TABLE_LIST *tables, slc_err (*list)(slc_engine *, Add, void *), Add add)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   SchemaRow row(thd, tables->table);
   const slc_err error= list(engine, add, &row);

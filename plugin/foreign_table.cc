@@ -48,7 +48,7 @@ std::string id_of(const ForeignKey &key) { return TablePath(key.child).schema + 
 /* add(row, key) stores the rows of one foreign key. */
 template <typename Add> int fill(THD *thd, TABLE_LIST *tables, const Add &add)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   SchemaRow row(thd, tables->table);
   for (const ForeignKey &key : foreign_keys_by_name(SLC_FOREIGN_ALL, nullptr))

@@ -66,6 +66,10 @@ handler::Table_flags ha_sluice::table_flags() const
     if (table_share && table_share->long_unique_table)
       flags|= HA_DUPLICATE_KEY_NOT_IN_ORDER;
   }
+#ifdef SLUICE_STAND_IN
+  if (requires_primary_key())
+    flags|= HA_REQUIRE_PRIMARY_KEY;
+#endif
   if (m_codec)
     flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
   return flags;

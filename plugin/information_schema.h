@@ -22,6 +22,17 @@ inline Field *column_of(const TABLE *table, const char *name)
       return *field;
   return nullptr;
 }
+/* The tables are for users with the privilege PROCESS. For others they are empty. As in InnoDB, the
+   stand-in's tables also make the statement fail. */
+inline bool is_hidden_from(THD *thd)
+{
+#ifdef SLUICE_STAND_IN
+  constexpr bool IS_SILENT= false;
+#else
+  constexpr bool IS_SILENT= true;
+#endif
+  return check_global_access(thd, PROCESS_ACL, IS_SILENT);
+}
 int buffer_pool_stats_init(void *schema);
 int change_buffer_table_init(void *schema);
 int trx_table_init(void *schema);

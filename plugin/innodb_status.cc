@@ -4,6 +4,7 @@
    Called by: the server (SHOW STATUS), innodb_tables. */
 #include "engine.h"
 #include "innodb_names.h"
+#include "instant_alter.h"
 #include "settings.h"
 #include <string>
 #include <unordered_map>
@@ -62,6 +63,9 @@ const InnodbMetric innodb_metrics[]= {
 namespace {
 
 constexpr uint64_t PAGE_BYTES= 16384;
+
+/* What the plugin counts itself. */
+const char INSTANT_ALTERS[]= "instant_alters";
 
 /* The value is counter * factor / divisor + more. An empty name of a counter counts as 0. */
 struct Status
@@ -133,7 +137,7 @@ const Status innodb_status[]= {
   {"defragment_compression_failures", ""},
   {"defragment_failures", ""},
   {"defragment_count", ""},
-  {"instant_alter_column", ""},
+  {"instant_alter_column", INSTANT_ALTERS},
   {"onlineddl_rowlog_rows", ""},
   {"onlineddl_rowlog_pct_used", ""},
   {"onlineddl_pct_progress", ""},
@@ -169,6 +173,7 @@ public:
     slc_counter_values(engine, values.data());
     for (uint32_t i= 0; i < count; i++)
       m_counters[slc_counter_name(i)]= values[i];
+    m_counters[INSTANT_ALTERS]= instant_alters;
   }
 
   uint64_t counter(const char *name) const

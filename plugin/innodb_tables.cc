@@ -136,7 +136,7 @@ uint64_t columns_of(const std::string &schema)
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *)
 {
   Dictionary all;
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   if (!get_dictionary(&all))
     return 1;
@@ -156,7 +156,7 @@ int fill_tables(THD *thd, TABLE_LIST *tables, COND *)
 int fill_tablestats(THD *thd, TABLE_LIST *tables, COND *)
 {
   Dictionary all;
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   if (!get_dictionary(&all))
     return 1;
@@ -222,7 +222,7 @@ void add_fields(void *ctx, const slc_index_info *index)
 
 int fill_by_index(THD *thd, TABLE_LIST *tables, slc_index_info_cb add)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   IndexFill fill= {NamedRow(thd, tables->table), {}};
   return !get_dictionary(&fill.all) || slc_index_info_list(engine, add, &fill) || fill.row.failed();
@@ -251,7 +251,7 @@ int add_file(void *ctx, const slc_file_info *file)
 
 int fill_files(THD *thd, TABLE_LIST *tables, COND *)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   NamedRow row(thd, tables->table);
   return told_error(slc_file_info_list(engine, add_file, &row)) || row.failed();
@@ -290,7 +290,7 @@ void add_metric(void *ctx, const slc_metric *metric)
 
 int fill_metrics(THD *thd, TABLE_LIST *tables, COND *)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   NamedRow row(thd, tables->table);
   return slc_metric_list(engine, add_metric, &row) || row.failed();

@@ -53,9 +53,9 @@ constexpr Conversion AS_IS= {as_is, true}, MIB= {whole_mib, true}, PAGES4K= {who
 
 struct What
 {
-  const char *setting;                  /* nullptr: it has no effect */
+  const char *setting;                  /* nullptr: it is not a setting of Sluice */
   Conversion conversion;
-  const char *why;
+  const char *why;                      /* it does nothing; nullptr: it does something */
 };
 
 struct Variable
@@ -99,11 +99,36 @@ void show_settings()
         variables[i].put(find_own_setting(name)->number());
 }
 
+uint64_t history_length()
+{
+  std::vector<uint64_t> values(slc_counter_count());
+  slc_counter_values(engine, values.data());
+  for (uint32_t i= 0; i < values.size(); i++)
+    if (!strcmp(slc_counter_name(i), "history_list_length"))
+      return values[i];
+  return 0;
+}
+
+/* SET GLOBAL innodb_max_purge_lag_wait. The server holds its mutex of all variables. KILL ends the
+   wait. */
+void wait_for_purge(THD *thd, ulonglong length)
+{
+  constexpr ulong PAUSE_US= 10000;
+  if (settings.read_only)
+    return;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  while (history_length() > length && thd_kill_level(thd) == THD_IS_NOT_KILLED)
+    my_sleep(PAUSE_US);
+  mysql_mutex_lock(&LOCK_global_system_variables);
+}
+
 void changed(THD *thd, const char *name)
 {
   Variable &set= variable(name);
+  if (!strcmp(name, "max_purge_lag_wait"))
+    return wait_for_purge(thd, set.get());
   if (!set.what.setting)
-    return set.is_default() ? void() : note_no_effect(name);
+    return set.is_default() || !set.what.why ? void() : note_no_effect(name);
   const OwnSetting &setting= *find_own_setting(set.what.setting);
   const ulonglong wanted= set.what.conversion.to_setting(set.get());
   if (!setting.at_start)
@@ -177,6 +202,7 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 
 #define MAPPED(SETTING, CONVERSION) "The setting " #SETTING " of Sluice"
 #define NO_EFFECT(WHY) "Has no effect: " WHY
+#define OBEYED(WHAT) "As in InnoDB: " WHAT
 #define INNODB_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_SYSVAR_BOOL(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
 #define INNODB_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                                      \
   MYSQL_SYSVAR_UINT(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
@@ -200,6 +226,7 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 #include "innodb_variables.inc"
 #undef MAPPED
 #undef NO_EFFECT
+#undef OBEYED
 
 /* ---- the table of all variables ---- */
 
@@ -207,6 +234,7 @@ bool is_text(const char *text, const char *by_default) { return !strcmp(text ? t
 
 #define MAPPED(SETTING, CONVERSION) {#SETTING, CONVERSION, nullptr}
 #define NO_EFFECT(WHY) {nullptr, AS_IS, WHY}
+#define OBEYED(WHAT) {nullptr, AS_IS, nullptr}
 #define NUMBER(NAME, TYPE, DEFAULT, ...)                                                                               \
   {#NAME, __VA_ARGS__, [] { return values.NAME == static_cast<TYPE>(DEFAULT); }, [] { return static_cast<ulonglong>(values.NAME); }, \
    [](ulonglong number) { values.NAME= static_cast<TYPE>(number); }},
@@ -228,6 +256,7 @@ Variable variables[]= {
 };
 #undef MAPPED
 #undef NO_EFFECT
+#undef OBEYED
 const size_t variable_count= array_elements(variables);
 
 st_mysql_sys_var *const innodb_variables[]= {
@@ -283,6 +312,8 @@ namespace {
 const List list;
 }
 
+bool requires_primary_key() { return values.force_primary_key; }
+
 std::string innodb_name_of(const std::string &setting)
 {
   for (size_t i= 0; i < variable_count; i++)
@@ -319,7 +350,7 @@ void take_innodb_options()
   for (size_t i= 0; i < variable_count; i++)
     if (const char *name= variables[i].what.setting)
       find_own_setting(name)->start(variables[i].what.conversion.to_setting(variables[i].get()));
-    else if (!variables[i].is_default())
+    else if (!variables[i].is_default() && variables[i].what.why)
       note_no_effect(variables[i].name);
   show_settings();
 }

@@ -387,7 +387,7 @@ bool ha_sluice::publish_rebuilt(TABLE *altered, Alter_inplace_info *info)
   {
     /* First: the engine gives the rebuilt table the counter of the old one, before it replaces it.
        After that an error could not be undone, and a crash would lose the new counter. */
-    const ulonglong counter= new_counter(info);
+    const ulonglong counter= each->rebuild->numbers_rows() ? 0 : new_counter(info);
     if (const int error= counter ? each->handler->set_auto_increment_at_least(counter) : 0)
     {
       print_error(error, MYF(0));
@@ -423,6 +423,9 @@ bool ha_sluice::publish_indexes(TABLE *altered, Alter_inplace_info *info)
     print_error(error, MYF(0));
     return true;
   }
+  constexpr alter_table_operations MOVED= ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN | ALTER_STORED_COLUMN_ORDER;
+  if (info->handler_flags & MOVED)
+    instant_alters++;
   for (InplaceContext *each : contexts)
     each->builds.clear();               // published: they are the engine's now
   return false;

@@ -164,6 +164,12 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (is_rebuilt(change, info))
   {
+    /* As in InnoDB: while rows get their numbers nobody writes. */
+    if (change.added_number())
+    {
+      info->unsupported_reason= ER_THD(ha_thd(), ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_AUTOINC);
+      return HA_ALTER_INPLACE_COPY_LOCK;
+    }
     const char *const why= change.changes_columns() ? change.why_copied() : nullptr;
     info->unsupported_reason= why ? why : "rows are rebuilt";
     return HA_ALTER_INPLACE_COPY_NO_LOCK;

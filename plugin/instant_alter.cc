@@ -7,6 +7,8 @@
 
 namespace sluice {
 
+std::atomic<uint64_t> instant_alters{0};
+
 namespace {
 
 /* Bytes of the note. The engine takes 287,000 of a whole definition. */
@@ -207,11 +209,17 @@ bool ColumnChange::holds_for_added(Virtual_column_info *check) const
   return !check->flags || check->flags == VCOL_FIELD_REF ? check->expr->val_bool() || check->expr->null_value : false;
 }
 
-/* All rows that are there get one value, as it is now. */
+Field *ColumnChange::added_number() const
+{
+  for (uint i= 0; i < m_altered->s->fields; i++)
+    if (m_altered->field[i]->flags & AUTO_INCREMENT_FLAG && !m_old.empty() && !old_field(i))
+      return m_altered->field[i];
+  return nullptr;
+}
+
+/* All rows that are there get one value, as it is now. Rows that are rebuilt can be numbered. */
 const char *ColumnChange::why_added_column_is_copied(const Field *field) const
 {
-  if (field->flags & AUTO_INCREMENT_FLAG)
-    return "each row needs a value of a new AUTO_INCREMENT column";
   if (field->default_value && field->default_value->flags & ~(VCOL_SESSION_FUNC | VCOL_TIME_FUNC))
     return "the DEFAULT of a new column has another value for each row";
   return nullptr;
@@ -299,6 +307,8 @@ const char *ColumnChange::why_copied() const
 {
   if (const char *why= why_columns_are_copied())
     return why;
+  if (added_number())
+    return "each row needs a value of a new AUTO_INCREMENT column";
   if (m_info->handler_flags & ALTER_COLUMN_NOT_NULLABLE)
     return "rows may have NULL where a column becomes NOT NULL";
   if (!has_null_bits_in_order(m_table) || !has_null_bits_in_order(m_altered) || m_codec.has_primary_key() != m_altered_codec.has_primary_key())

@@ -5,10 +5,15 @@
 #define SLUICE_INSTANT_ALTER_H
 #include "compat.h"
 #include "codec.h"
+#include <atomic>
 #include <string>
 #include <vector>
 
 namespace sluice {
+
+/* Statements since the start that added, dropped or moved columns and left the rows as they
+   were. */
+extern std::atomic<uint64_t> instant_alters;
 
 /* Changes that may be such ones. */
 constexpr alter_table_operations COLUMN_CHANGES=
@@ -50,6 +55,8 @@ public:
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */
   bool holds_for_added(Virtual_column_info *check) const;
+  /* The new AUTO_INCREMENT column; null: there is none. */
+  Field *added_number() const;
   /* What the altered table's column was; null: it is new. */
   const Field *old_field(uint column) const;
 

@@ -365,7 +365,7 @@ void store_wait(Field **fields, const WaitRow &wait)
 template <typename Row, typename Store>
 int fill(THD *thd, TABLE *table, std::vector<Row> LockReport::*rows, Store store_row)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   const std::shared_ptr<const LockReport> report= report_for(thd);
   if (!report)

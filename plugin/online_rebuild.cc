@@ -47,13 +47,17 @@ const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, cons
     return "rows have to be checked against a new key WITHOUT OVERLAPS";
   if (slc_table_foreign(engine_table) && change.renames_one_of(foreign_columns(table)))
     return "columns of foreign keys are renamed and rows are rebuilt";
+  /* Partitions share one counter. Of a table with system versioning the server numbers the rows of
+     the past by rules of its own. */
+  if (change.added_number() && (altered->part_info || altered->versioned()))
+    return "each row needs a value of a new AUTO_INCREMENT column";
   const bool same_forms= !change.changes_columns() && same_columns(table, altered);
   return same_forms ? nullptr : change.why_columns_are_copied();
 }
 
 OnlineRebuild::OnlineRebuild(TABLE *table, Codec &from, TABLE *altered, Codec &altered_codec, const ColumnChange &change)
   : m_table(table), m_from(from), m_altered(altered), m_codec(altered_codec),
-    m_row_of(table, altered, change, !change.changes_columns() && same_columns(table, altered)), m_values(altered)
+    m_row_of(table, altered, change, !change.changes_columns() && same_columns(table, altered)), m_values(altered), m_number(change.added_number())
 {
   for (uint i= 0; i < altered->s->keys; i++)
     m_values.need(altered_codec.key(i));
@@ -84,6 +88,12 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   }
   m_new_name= new_name;
   slc_err error= slc_table_open(engine, new_name.c_str(), &m_new);
+  if (!error && m_number)
+  {
+    const bool is_given= info->create_info->used_fields & HA_CREATE_USED_AUTO && info->create_info->auto_increment_value;
+    m_series= {thd->variables.auto_increment_offset, thd->variables.auto_increment_increment, m_number->get_max_int_value()};
+    slc_table_autoinc_raise(m_new, is_given ? info->create_info->auto_increment_value : 1);
+  }
   if (!error)
     error= slc_load_begin(m_new, &m_load);
   if (!error)
@@ -98,7 +108,23 @@ slc_err OnlineRebuild::read(slc_bytes pk, slc_bytes row)
     return SLC_CORRUPT;
   if (const slc_err error= m_row_of.take())
     return error;
+  if (m_number && !put_number())
+    return SLC_ROW_NOT_MADE;
   return m_values.compute();
+}
+
+/* The next number of the new table's counter. False: there is none; the server has the error. */
+bool OnlineRebuild::put_number()
+{
+  constexpr int TAKE= 1;
+  uint64_t number;
+  if (!slc_table_autoinc_reserve(m_new, &m_series, 1, TAKE, &number) || number > m_series.limit)
+  {
+    my_error(ER_AUTOINC_READ_FAILED, MYF(0));
+    return false;
+  }
+  m_number->store(static_cast<longlong>(number), true);
+  return true;
 }
 
 /* Clustered key and entries of the record; `pk`: that of the old row, which a table without a

@@ -36,6 +36,8 @@ public:
   slc_err last_round();
   /* After the last round of each: one change of the catalog. */
   static slc_err publish(const std::vector<OnlineRebuild *> &all);
+  /* Rows get numbers, from the AUTO_INCREMENT of the statement or 1. */
+  bool numbers_rows() const { return m_number; }
   /* After SLC_DUPLICATE: the altered table's record has the row; which of the server's keys. */
   uint duplicate_key() const { return m_duplicate_key; }
 
@@ -47,6 +49,7 @@ private:
   };
   slc_err read(slc_bytes pk, slc_bytes row);
   void make(slc_bytes pk, Made *made);
+  bool put_number();
   slc_err note_duplicate(slc_err error);
   slc_err commit_round(bool last);
   static int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
@@ -58,6 +61,9 @@ private:
   Codec &m_codec;
   AlteredRow m_row_of;
   VirtualValues m_values;
+  /* The new AUTO_INCREMENT column; null: none. While rows get their numbers, no statement writes. */
+  Field *const m_number;
+  slc_autoinc_series m_series{};
   ForeignDefinition m_foreign;
   THD *m_thd= nullptr;
   slc_table *m_old= nullptr, *m_new= nullptr;

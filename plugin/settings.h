@@ -48,6 +48,8 @@ const OwnSetting *find_own_setting(const char *name);
 extern struct st_mysql_sys_var *stand_in_variables[];
 /* Gives the values of the options to the settings, and notes options that do nothing. */
 void take_innodb_options();
+/* innodb_force_primary_key. */
+bool requires_primary_key();
 /* Of a setting: its variable's name without the prefix. */
 std::string innodb_name_of(const std::string &setting);
 /* A text of the engine, with the names of the variables and counters that there are. */

@@ -104,7 +104,7 @@ void add_index(void *ctx, const slc_statistics_row *of)
 
 int fill_by(THD *thd, TABLE_LIST *tables, slc_statistics_cb add)
 {
-  if (!engine || check_global_access(thd, PROCESS_ACL, true))
+  if (!engine || is_hidden_from(thd))
     return 0;
   SchemaRow row(thd, tables->table);
   return told_error(slc_statistics_list(engine, add, &row)) || row.failed() ? 1 : 0;

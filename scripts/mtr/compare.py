@@ -9,7 +9,7 @@ not used: the suite runs with --record in two private copies, once with InnoDB a
 in them), and the recorded outputs are compared after masking what differs by nature (masked() below).
 
 A test is
-  same       when its masked output is InnoDB's;
+  same       when its masked output is InnoDB's (of a suite that is run as it is: or the result that comes with it);
   different  when it differs in exactly the way that reasons/SUITE.toml states and explains (by the difference's fingerprint; of
              a test that ends at an error which InnoDB has not, the error is the difference);
   wrong      otherwise: any other difference, a warning in the error log, a crash, a timeout;
@@ -20,6 +20,7 @@ or not, so it is cut from what is expected; of Sluice's output nothing is.
 Exit code 1 when any test is wrong. InnoDB's record is kept in build/mtr/record and made again when the server changes.
 """
 import argparse
+import copy
 import difflib
 import hashlib
 import pathlib
@@ -31,22 +32,27 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
-from suites import TESTS_TOTAL, Suite, chosen, delete  # noqa: E402
+from suites import CLUSTER, SUITE_MINUTES_MAX, TESTS_TOTAL, Suite, chosen, delete  # noqa: E402
 from tree import Tree, TreeError  # noqa: E402
 
 BUILD = HERE.parent.parent / "build"
 YARDSTICK = "InnoDB"
 RECORD_FORMAT = 10  # raise it when records are made in another way
 TEST_MINUTES_MAX = 4
-SUITE_MINUTES_MAX = 30
 RACES_AGAIN_MAX = 3
 DID_NOT_RUN = "did not run"
 
+STAND_IN = "stand-in"
+STAND_IN_OPTIONS = ["--ignore-builtin-innodb", "--plugin-load-add=ha_innodb", "--plugin-maturity=experimental"]
+OPTIONS_AS_IT_IS = {
+    STAND_IN: STAND_IN_OPTIONS,
+    "Sluice": ["--plugin-load-add=ha_sluice", "--default-storage-engine=Sluice", "--loose-sluice-autoinc-lock-mode=2"],
+}
 # Every run has InnoDB's own tables in the schema mysql, and a redo log large enough for the suite's blobs.
 SERVER_OPTIONS = {
     "InnoDB": ["--innodb", "--innodb-log-file-size=200M"],
     "Sluice": ["--innodb", "--plugin-load-add=ha_sluice", "--loose-sluice-redo-log-capacity=200M"],
-    # A stand-in, to try this program itself.
+    # Another engine, to try this program itself.
     "RocksDB": ["--innodb", "--plugin-load-add=ha_rocksdb", "--ignore-db-dirs=#rocksdb"],
 }
 
@@ -77,8 +83,8 @@ class Run:
     def __init__(self, suite, engine, role, plugins=(), more_options=()):
         self.engine = engine
         self.more_options = more_options
-        self.suite = Suite(suite)
-        self.tree = Tree(BUILD / "mtr" / f"{role}-{suite.replace('/', '_')}", BUILD / "mariadb", plugins)
+        self.suite = copy.copy(suite)
+        self.tree = Tree(BUILD / "mtr" / f"{role}-{suite.file_name()}", BUILD / "mariadb", plugins)
         self.names = []
         self.outputs = {}
         self.failures = {}
@@ -90,8 +96,9 @@ class Run:
     def run(self, names):
         # In this order: given trx.update first, mtr takes update of the suite above for the same and leaves it out.
         tests = sorted(self.suite.mtr_name(name) for name in names)
-        options = ["--record", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={SUITE_MINUTES_MAX}",
+        options = ["--record", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={self.suite.minutes}", f"--parallel={self.suite.parallel}",
                    *(f"--mysqld={option}" for option in self._server_options())]
+        self.tree.bootstrap_options = STAND_IN_OPTIONS if self.engine == STAND_IN else []
         with display.Progress(len(names), f"{self.suite.name}, {self.engine}") as progress:
             def on_result(result):
                 progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")
@@ -107,6 +114,8 @@ class Run:
                 self.failures.setdefault(name, DID_NOT_RUN)
 
     def _server_options(self):
+        if self.suite.as_it_is:
+            return [*OPTIONS_AS_IT_IS.get(self.engine, []), *self.more_options]
         default = [] if self.suite.name == "storage_engine" else [f"--default-storage-engine={self.engine}"]
         return [*SERVER_OPTIONS[self.engine], *default, *self.more_options]
 
@@ -118,7 +127,7 @@ class Yardstick:
         server = subprocess.run([BUILD / "mariadb/usr/sbin/mariadbd", "--no-defaults", "--version"], capture_output=True, text=True)
         key = hashlib.sha256(f"{RECORD_FORMAT} {server.stdout} {SERVER_OPTIONS[YARDSTICK]}".encode()).hexdigest()[:12]
         self.suite = suite
-        self.record = BUILD / "mtr/record" / key / suite
+        self.record = BUILD / "mtr/record" / key / suite.file_name()
         if again:
             delete(self.record)
 
@@ -128,7 +137,8 @@ class Yardstick:
         if missing:
             self._write(self.run(missing), missing)
         outputs = {name: self._path(name).read_text(errors="surrogateescape") for name in names if self._path(name).exists()}
-        return outputs, {name: self._path(name, "none").read_text() for name in names if name not in outputs}
+        without = {name: self._path(name, "none") for name in names if name not in outputs}
+        return outputs, {name: path.read_text() if path.exists() else DID_NOT_RUN for name, path in without.items()}
 
     def run(self, names):
         run = Run(self.suite, YARDSTICK, "yardstick")
@@ -139,6 +149,8 @@ class Yardstick:
     def _write(self, run, names):
         for name in names:
             failure = run.failures.get(name)
+            if failure == DID_NOT_RUN and self.suite.as_it_is:
+                continue  # the time was up
             if failure == DID_NOT_RUN:
                 raise TreeError(f"{YARDSTICK} did not run {name}: no yardstick (output: {run.tree.folder}/output)")
             path = self._path(name, "none" if failure else "result")
@@ -166,7 +178,9 @@ def fingerprint(text):
 
 
 def error_that_ends(failure):
-    """The error at which mysqltest gave a test up, less files and line numbers; None when it failed in another way."""
+    """The error at which mysqltest gave a test up, less files and line numbers; that it hangs; None when it failed in another way."""
+    if "timeout after" in failure[:100]:
+        return "timeout"
     error = re.search(r"^mysqltest: (?:In included file.*\n(?:included from .*\n)*)?(?:At line \d+: )?(.*)", failure, flags=re.MULTILINE)
     return masked(error[1]) if error else None
 
@@ -182,8 +196,8 @@ def run_races_again(run, expected, reasons):
                   and is_open(name, reasons[name])]
         if not racing:
             return
-        yardstick_run = Yardstick(run.suite.name, False).run(racing)
-        again = Run(run.suite.name, run.engine, "judged-again", run.tree.plugins, run.more_options)
+        yardstick_run = Yardstick(run.suite, False).run(racing)
+        again = Run(run.suite, run.engine, "judged-again", run.tree.plugins, run.more_options)
         again.prepare()
         again.run(racing)
         for name in racing:
@@ -276,41 +290,60 @@ def wrapped(names, width=118):
     return "\n".join(lines)
 
 
-def run_suite(name, arguments):
-    reasons_file = arguments.reasons / Suite(name).reasons_file()
+def run_against_shipped(run, names, verdict, yardstick):
+    """A suite as it is runs on the engine first: where the output is the result that comes with the suite, InnoDB need not be asked."""
+    run.run(names)
+    verdict.unjudged = {name: DID_NOT_RUN for name in names if run.failures.get(name) == DID_NOT_RUN}
+    expected = {}
+    for name in run.outputs:
+        shipped = run.suite.shipped(name, run.tree)
+        if name not in run.failures and shipped and not difference(shipped, run.outputs[name], {})[0]:
+            expected[name] = shipped
+    more, unjudged = yardstick.outputs([name for name in names if name not in expected and name not in verdict.unjudged])
+    verdict.unjudged |= unjudged
+    return expected | more
+
+
+def run_suite(suite, arguments):
+    reasons_file = arguments.reasons / suite.reasons_file(arguments.engine)
     reasons = tomllib.loads(reasons_file.read_text()) if reasons_file.exists() else {}
-    plugins = [arguments.plugin] if arguments.engine == "Sluice" else []
-    run = Run(name, arguments.engine, "judged", plugins, arguments.server_option)
+    plugins = [arguments.plugin] if arguments.engine in ("Sluice", STAND_IN) else []
+    run = Run(suite, arguments.engine, "judged", plugins, arguments.server_option)
     run.prepare()
     names = chosen(run.names, arguments.tests)
     verdict = Verdict()
-    expected, verdict.unjudged = Yardstick(name, arguments.record_again).outputs(names)
-    if expected:
-        run.run(sorted(expected))
-        run_races_again(run, expected, reasons)
+    yardstick = Yardstick(suite, arguments.record_again)
+    if suite.as_it_is:
+        expected = run_against_shipped(run, names, verdict, yardstick)
+    else:
+        expected, verdict.unjudged = yardstick.outputs(names)
+        if expected:
+            run.run(sorted(expected))
+    run_races_again(run, expected, reasons)
     verdict.judge(run, expected, reasons)
-    verdict.print(arguments.engine, name)
+    verdict.print(arguments.engine, suite.name)
     return verdict
 
 
 def main():
     parser = argparse.ArgumentParser(description="MariaDB's suites on Sluice, judged by InnoDB's output on this server.")
     parser.add_argument("--suite", default="storage_engine", metavar="NAME,...",
-                        help=f"{', '.join(TESTS_TOTAL)}, or all (storage_engine)")
+                        help=f"{', '.join(TESTS_TOTAL)}, all of these, or {', '.join(CLUSTER)} (storage_engine)")
     parser.add_argument("--tests", type=lambda text: text.split(","), metavar="PATTERN,...", help="only these tests")
     parser.add_argument("--engine", default="Sluice", choices=sorted(SERVER_OPTIONS), help="the engine to judge (Sluice)")
     parser.add_argument("--plugin", type=pathlib.Path, default=BUILD / "ha_sluice.so", help="its plugin (build/ha_sluice.so)")
     parser.add_argument("--reasons", type=pathlib.Path, default=HERE / "reasons", help="folder of the stated reasons (reasons here)")
     parser.add_argument("--server-option", action="append", default=[], metavar="--NAME=VALUE",
                         help="one more option for the server of the engine to judge")
+    parser.add_argument("--minutes", type=int, default=SUITE_MINUTES_MAX, help="of a suite; of Galera's, tests that have not begun then are left out (%(default)s)")
     parser.add_argument("--record-again", action="store_true", help=f"make {YARDSTICK}'s record anew")
     arguments = parser.parse_args()
     names = list(TESTS_TOTAL) if arguments.suite == "all" else arguments.suite.split(",")
     for name in names:
-        if name not in TESTS_TOTAL:
-            parser.error(f"there is no suite {name} here: {', '.join(TESTS_TOTAL)}")
+        if name not in (*TESTS_TOTAL, *CLUSTER):
+            parser.error(f"there is no suite {name} here: {', '.join((*TESTS_TOTAL, *CLUSTER))}")
     try:
-        verdicts = {name: run_suite(name, arguments) for name in names}
+        verdicts = {name: run_suite(Suite(name, name in CLUSTER, arguments.minutes), arguments) for name in names}
     except TreeError as error:
         sys.exit(f"error: {error}")
     if len(verdicts) > 1:

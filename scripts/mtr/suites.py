@@ -17,6 +17,10 @@ Every run has private copies (tree.py), so the tests themselves can be changed, 
 
 The suite storage_engine was written for any engine: there only its engine's name is put in, and its lists of disabled tests go,
 which excuse stale results.
+
+A suite that is run as it is keeps how a definition statement is to be carried out, and for the stand-in (stand_in.py) the name
+InnoDB, too. Its results and its lists of expected errors go, and one combination stays, in the same way. Options of InnoDB's get
+the prefix loose-: some are of debug servers. The suites of Galera are run so for Sluice, too.
 """
 import fnmatch
 import pathlib
@@ -40,6 +44,11 @@ TESTS_TOTAL = {
     "main": 29,
     "rpl": 9,
 }
+# Suites that are run as they are, and all of their tests.
+TOTAL_AS_IT_IS = {"innodb": 439, "galera": 483, "galera_3nodes": 43}
+CLUSTER = ("galera", "galera_3nodes")
+# Suites whose includes they take, too.
+WITH = {"galera_3nodes": ["galera"]}
 # Of these suites only the tests in which foreign keys are made and used, and those about ALTER TABLE. Left out: those about the files
 # and tables of InnoDB, and about the times that it reports.
 CHOSEN = {
@@ -83,6 +92,7 @@ HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant
                     rb"|row_format\s*=\s*(?:compact|redundant|compressed|dynamic)|key_block_size\s*=\s*\d+)\b(?:\s*,(?=\s*engine))?", re.IGNORECASE)
 # A line that says what a test masks in its output.
 MASKS_OUTPUT = re.compile(rb"^([ \t]*(?:--[ \t]*)?replace_result\b.*)$", re.MULTILINE)
+HOW_TO_STAYS = re.compile(rb"(?!)")
 # A warning of the server's that a test expects; fewer are prepared where a statement of theirs was refused.
 PREPARED_AT_RESTART = (b"Found $prepared_at_server_restart prepared", b"Found .* prepared")
 GO_ON = b"--disable_abort_on_error\n"
@@ -91,19 +101,30 @@ OF_ANOTHER_ENGINE = re.compile(r"(^|_)(myisam|aria|maria|heap|memory|archive|bla
 COMBINATIONS_OF_THE_SERVER = ("maybe_debug", "platform", "word_size", "lcase_names")
 
 
+SUITE_MINUTES_MAX = 30
+PARALLEL = 3
+INNODB_OPTION = re.compile(r"--(?=innodb[-_a-z]*)(?!innodb(?:\s|$))")
+
+
 class Suite:
-    def __init__(self, name):
+    def __init__(self, name, as_it_is=False, minutes=SUITE_MINUTES_MAX):
         self.name = name
+        self.as_it_is = as_it_is
+        self.minutes = minutes
+        self.parallel = PARALLEL if as_it_is else 1
         self.folder = None  # of the copy, after prepare()
 
     def prepare(self, tree, engine):
         """Puts the copy for `engine` into the tree; returns the names of the tests."""
-        if self.name == "storage_engine":
+        total = (TOTAL_AS_IT_IS if self.as_it_is else TESTS_TOTAL)[self.name]
+        if self.as_it_is:
+            names = self._prepare_as_it_is(tree, engine)
+        elif self.name == "storage_engine":
             names = self._prepare_storage_engine(tree, engine)
         else:
             names = self._prepare_copy(tree, engine)
-        if len(names) != TESTS_TOTAL[self.name]:
-            raise TreeError(f"{self.name} has {len(names)} tests, not {TESTS_TOTAL[self.name]}: look at what is new and change the number")
+        if len(names) != total:
+            raise TreeError(f"{self.name} has {len(names)} tests, not {total}: look at what is new and change the number")
         return names
 
     def _prepare_storage_engine(self, tree, engine):
@@ -111,6 +132,26 @@ class Suite:
         (self.folder / "define_engine.inc").write_text(f"let $ENGINE = {engine};\n")
         (self.folder / "trx/suite.opt").write_text(TRX_OPTIONS)
         return sorted(str(path.relative_to(self.folder).with_suffix("")) for path in self.folder.rglob("*.test"))
+
+    def _prepare_as_it_is(self, tree, engine):
+        suites = [tree.copy_suite(name, ["*.result", "*.rdiff"]) for name in sorted({self.name, *WITH.get(self.name, [])})]
+        for folder in (tree.copy_tests("include", []), *suites):
+            keep_one_combination(folder)
+            prefix_options(folder)
+            if engine in SHOWN:
+                name_engine(folder, SHOWN[engine])
+            if folder.name != "include":
+                smooth(folder, HOW_TO_STAYS)
+        self.folder = tree.tests / "suite" / self.name
+        (self.folder / "r").mkdir(exist_ok=True)
+        return self._begin_tests(lambda name: True)
+
+    def _begin_tests(self, wanted):
+        tests = self._tests_folder()
+        for path in tests.glob("*.test"):
+            path.write_bytes(GO_ON + path.read_bytes())
+        disabled = self._disabled()
+        return sorted(path.stem for path in tests.glob("*.test") if wanted(path.stem) and path.stem not in disabled)
 
     def _prepare_copy(self, tree, engine):
         without = ["*.result", "*.rdiff"]
@@ -127,13 +168,8 @@ class Suite:
         (tree.tests / "include/have_binlog_format_mixed_or_statement.opt").write_text("--binlog-format=mixed\n")
         (tree.tests / "include/linux.inc").write_text("# Debian calls its server's system debian-linux-gnu, and the tests for Linux skipped it.\n")
         self.folder = tree.tests / ("" if self.name == "main" else "suite") / self.name
-        tests = self._tests_folder()
-        for path in tests.glob("*.test"):
-            path.write_bytes(GO_ON + path.read_bytes())
         self._enable()
-        disabled = self._disabled()
-        return sorted(path.stem for path in tests.glob("*.test")
-                      if path.stem in CHOSEN.get(self.name, [path.stem]) and path.stem not in disabled and not OF_ANOTHER_ENGINE.search(path.stem))
+        return self._begin_tests(lambda name: name in CHOSEN.get(self.name, [name]) and not OF_ANOTHER_ENGINE.search(name))
 
     def _tests_folder(self):
         return self.folder / "t" if (self.folder / "t").is_dir() else self.folder
@@ -168,8 +204,16 @@ class Suite:
         results = self.folder / "r" if (self.folder / "r").is_dir() else self.folder
         return results / f"{test}.result"
 
-    def reasons_file(self):
-        return f"{self.name.replace('/', '_')}.toml"
+    def shipped(self, test, tree):
+        """The result that comes with the suite; empty: there is none, or the test has several."""
+        path = tree.installed_tests / "suite" / self.name / "r" / f"{test}.result"
+        return path.read_text(errors="surrogateescape") if path.exists() else ""
+
+    def file_name(self):
+        return self.name.replace("/", "_") + ("-as-it-is" if self.as_it_is else "")
+
+    def reasons_file(self, engine):
+        return f"{'' if engine in SHOWN else 'stand_in_'}{self.name.replace('/', '_')}.toml"
 
 
 def disabled_by(line):
@@ -190,12 +234,12 @@ def name_engine(folder, engine):
                 path.write_text(changed, errors="surrogateescape")
 
 
-def smooth(folder):
+def smooth(folder, how_to=HOW_TO):
     for path in folder.rglob("*"):
         if path.suffix in (".test", ".inc") and path.is_file():
             text = path.read_bytes()
             parts = MASKS_OUTPUT.split(EXPECTED_ERROR.sub(b"", text))
-            changed = b"".join(part if i % 2 else HOW_TO.sub(b"", part) for i, part in enumerate(parts))
+            changed = b"".join(part if i % 2 else how_to.sub(b"", part) for i, part in enumerate(parts))
             changed = changed.replace(b"enable_abort_on_error", b"disable_abort_on_error")
             changed = changed.replace(*PREPARED_AT_RESTART)
             if changed != text:
@@ -211,6 +255,22 @@ def keep_first_combinations(folder, engine):
             path.unlink()
         else:
             path.write_text("".join(sections[:2]))
+
+
+def keep_one_combination(folder):
+    """The first, or the page size that there is."""
+    for path in [*folder.rglob("*.combinations"), *folder.rglob("combinations")]:
+        if path.stem not in COMBINATIONS_OF_THE_SERVER:
+            sections = [section for section in re.split(r"^(?=\[)", path.read_text(), flags=re.MULTILINE) if section.startswith("[")]
+            path.write_text(next((section for section in sections if section.startswith("[16k]")), sections[0]))
+
+
+def prefix_options(folder):
+    for path in [*folder.rglob("*.opt"), *folder.rglob("*.combinations")]:
+        text = path.read_text(errors="surrogateescape")
+        changed = INNODB_OPTION.sub("--loose-", text)
+        if changed != text:
+            path.write_text(changed, errors="surrogateescape")
 
 
 def delete(folder):

@@ -46,6 +46,7 @@ class Tree:
         self.folder = pathlib.Path(folder).resolve()
         self.base = base_of(pathlib.Path(prefix).resolve())
         self.plugins = [pathlib.Path(plugin).resolve() for plugin in plugins]
+        self.bootstrap_options = []  # of the server that makes the system tables, beside those of mtr
         self.installed_tests = self._installed_tests()
         # Debian 12 calls these mysql and mysql-test, Debian 13 mariadb and mariadb-test.
         self.tests = self.folder / "share" / self.installed_tests.parent.name / self.installed_tests.name
@@ -125,6 +126,12 @@ class Tree:
 
     def _environment(self):
         environment = {name: value for name, value in os.environ.items() if not name.startswith("MTR_")}
+        environment.setdefault("WSREP_PROVIDER", str(self.base / "lib/galera/libgalera_smm.so"))
+        if self.bootstrap_options:
+            bootstrap = self.folder / "bootstrap"
+            bootstrap.write_text(f'#!/bin/bash\nexec {self.base}/sbin/mariadbd "$@" {" ".join(self.bootstrap_options)}\n')
+            bootstrap.chmod(0o755)
+            environment["MYSQLD_BOOTSTRAP"] = str(bootstrap)
         # gawk and patch of the prefix, where the system has none.
         environment["PATH"] = f"{environment.get('PATH', '/usr/bin:/bin')}:{self.base}/bin"
         return environment
