@@ -7,7 +7,7 @@
 //! - Prepared ones whose decision was begun and could not be made durable. The engine has stopped;
 //!   the next start finds them prepared or ended.
 //! - Losers found at open, until the background has rolled them back; and transactions whose
-//!   rollback waits (`table/damage.rs`).
+//!   rollback waits (`table/undo/waiting.rs`).
 //!
 //! Users keep a definition from changing under a transaction by locks of their own (the server's
 //! metadata locks). These locks go away with the statement or the connection, so DDL asks here

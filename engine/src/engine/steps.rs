@@ -117,7 +117,7 @@ impl LoserRollback {
         ids.windows(2).all(|pair| pair[0] < pair[1])
     }
     /// The transaction at hand cannot go on: it waits among those that a rollback left
-    /// (`table/damage.rs`). One that was not even taken up is put off.
+    /// (`table/undo/waiting.rs`). One that was not even taken up is put off.
     pub fn put_off_current(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
             return store.rollbacks().keep_waiting(&mut trx, why);
