@@ -3,9 +3,9 @@
 //! A statement that makes or removes a data file holds the checkpoint ([`CheckpointHold`]). The
 //! hold lasts from before the statement's first record until after its last change of the
 //! directory. So recovery finds the record that explains any file that such a statement left
-//! (`engine/start/orphan_files.rs`). The holder never waits for room in the log: no checkpoint could make that
-//! room. One hold at a time: DDL statements take turns. Takes `RedoControl` > `RedoRing`, and leaf
-//! locks. Called by: `engine`; `table`'s DDL (holds).
+//! (`engine/start/orphan_files.rs`). The holder never waits for room in the log: no checkpoint could
+//! make that room. One hold at a time: DDL statements take turns. Takes `RedoControl` > `RedoRing`,
+//! and leaf locks. Called by: `engine`; `table`'s DDL (holds).
 use super::control::PAYLOAD_MAX;
 use super::flush_mode::FlushMode;
 use super::log::{Redo, CAPACITY_MIN};

@@ -5,8 +5,8 @@
 //! other, from the last. Under them the file's length lock
 //! ([`crate::base::sync::Rank::FileLength`]), which is held until the file is shorter. A thread
 //! that extends the file takes the same lock, with its latches held. Therefore the code that runs
-//! under the lock waits for no latch but those of free pages. Called by: `txn/undo/truncate.rs`, for
-//! the undo file.
+//! under the lock waits for no latch but those of free pages. Called by: `txn/undo/truncate.rs`,
+//! for the undo file.
 use super::bitmap::{self, bitmap_of, extent_of, is_bitmap, word, EXTENT_PAGES, FIRST_BITMAP, PAGES_PER_BITMAP};
 use super::header::{header, HEADER_PAGE, MIXED_OFFSET, PAGES_OFFSET, USED_OFFSET};
 use super::usage::usage;
