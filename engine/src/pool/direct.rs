@@ -18,7 +18,7 @@
 //!
 //! No doublewrite: until the pages are linked no reader needs them, and after that they are whole.
 //! Holds no latch.
-//! Called by: `btree::bulk`.
+//! Called by: `btree::sorted`.
 //!
 //! [`Flusher::write_freed`]: super::write::flush::Flusher::write_freed
 use super::buffer_pool::Pool;
