@@ -6,7 +6,7 @@
 //! - Prepared ones whose decision was begun and could not be made durable. The engine has stopped;
 //!   the next start finds them prepared or ended.
 //! - Losers found at open, until the background thread has rolled them back; and transactions whose
-//!   rollback waits (`table/undo/retry.rs`).
+//!   rollback waits (`table/undo/waiting.rs`).
 //!
 //! The server's metadata locks keep a definition from changing under a transaction. These locks end
 //! with the statement or the connection, so DDL asks here first ([`InDoubt::find_writer`]). An

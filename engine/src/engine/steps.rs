@@ -116,7 +116,7 @@ impl LoserRollback {
         ids.windows(2).all(|pair| pair[0] < pair[1])
     }
     /// The rollback of the current transaction cannot continue: it is retried later
-    /// (`table/undo/retry.rs`). If it could not even begin, it is put off.
+    /// (`table/undo/waiting.rs`). If it could not even begin, it is put off.
     pub fn put_off_current(&mut self, store: &Store, why: &Error) {
         if let Some(mut trx) = self.current.take() {
             return store.rollbacks().keep_waiting(&mut trx, why);
