@@ -100,7 +100,7 @@ class PhpMyAdmin(Application):
             browser.expect("Ann", "Bob", "Cid")
             self.open("/sql", db="shop", table="item", pos=0)
             browser.expect("Pool", "🗝", "30.00")
-            browser.click("//tr[contains(., 'Lock')]//a[contains(@class, 'edit_row_anchor') or contains(@href, '/table/change')]")
+            browser.click("//tr[contains(., 'Lock') and contains(., '30.00')]//a[contains(., 'Edit')]")
             self.settled()
             browser.fill("#field_2_3", "Row lock")
             browser.click("#buttonYes")

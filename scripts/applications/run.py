@@ -7,10 +7,12 @@ and used, in headless Chromium or by its own commands. Then these must hold:
 - the server's error log has no error;
 - after kill -9 of the server and a start all rows are the same, and the application goes on with them.
 The same steps run on a server with the real InnoDB: the definitions of all tables must be equal. --no-comparison leaves that out.
+The last result of each application is kept in build/applications/results. --page writes the guide's page from them.
 
 Exit code 1 when an application fails; the log of its commands is build/applications/root.log.
 """
 import argparse
+import json
 import os
 import pathlib
 import shutil
@@ -131,20 +133,34 @@ class Trial:
 
 
 class Result:
+    """What came of an application; kept as JSON."""
+
     def __init__(self, kind, root):
-        self.name = kind.name
-        self.version = root.run(f"dpkg-query -W -f '${{Version}}' {kind.packages[0]}").rpartition(":")[2].strip()
-        self.package = kind.packages[0]
-        self.steps, self.tables, self.others, self.notes, self.error, self.compared = [], 0, [], [], "", "-"
+        version = root.run(f"dpkg-query -W -f '${{Version}}' {kind.packages[0]}").rpartition(":")[2].strip()
+        self.kept = {"name": kind.name, "package": f"{kind.packages[0]} {version}", "commit": commit(), "steps": [], "tables": 0, "others": [],
+                     "notes": [], "compared": "not run", "error": ""}
 
     def of(self, trial):
-        self.steps = trial.application.steps
-        self.tables = len(trial.tables)
-        self.others = sorted(f"{table} ({engine})" for _, table, engine in trial.tables if engine != "InnoDB")
-        self.notes = trial.notes
+        self.kept.update(tables=len(trial.tables), notes=trial.notes, steps=trial.application.steps,
+                         others=sorted(f"{table} ({engine})" for _, table, engine in trial.tables if engine != "InnoDB"))
 
-    def row(self):
-        return [self.name, f"{self.package} {self.version}", len(self.steps), self.tables, self.compared, "fails: " + " ".join(self.error.split())[:160] if self.error else "runs"]
+    def keep(self):
+        file = result_file(self.kept["name"])
+        file.parent.mkdir(parents=True, exist_ok=True)
+        file.write_text(json.dumps(self.kept, indent=1), encoding="utf-8")
+
+
+def result_file(name):
+    return PLACE / "results" / f"{name}.json"
+
+
+def row(kept):
+    error = " ".join(kept["error"].split())[:160]
+    return [kept["name"], kept["package"], len(kept["steps"]), kept["tables"], kept["compared"], f"fails: {error}" if error else "runs", kept["commit"]]
+
+
+def commit():
+    return subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=True).stdout.strip()
 
 
 def compare(trial, own):
@@ -172,13 +188,14 @@ def try_one(kind, root, servers, browser):
             if engine == STAND_IN:
                 result.of(trial)
             else:
-                result.compared = compare(trials[0], trial)
+                result.kept["compared"] = compare(trials[0], trial)
         except (Failed, SqlError, ServerError, WebDriverError, subprocess.SubprocessError) as error:
             display.say(traceback.format_exc(limit=-3))
-            result.error = f"{'' if engine == STAND_IN else 'compared: '}{error}"
-            result.steps = result.steps or trial.application.steps
+            result.kept["error"] = f"{'' if engine == STAND_IN else 'on InnoDB: '}{error}"
+            result.kept["steps"] = result.kept["steps"] or trial.application.steps
             break
-    return result
+    result.keep()
+    return result.kept
 
 
 def chosen(names):
@@ -189,34 +206,35 @@ def chosen(names):
     return [known[name.lower()] for name in names] or list(APPLICATIONS)
 
 
-def write_page(results):
-    """Puts the tables between the marks of the guide's page."""
-    commit = subprocess.run(["git", "-C", ROOT, "describe", "--always", "--dirty"], capture_output=True, text=True, check=True).stdout.strip()
-    parts = [display.markdown(COLUMNS, [result.row() for result in results]), f"Run on commit {commit}."]
-    for result in results:
-        lines = [f"### {result.name}", *(f"{number}. {text}" for number, (text, _) in enumerate(result.steps, 1))]
-        if result.others:
-            lines.append(f"\nTables that the application gives to another engine: {', '.join(result.others)}.")
-        lines += [f"\n{note}" for note in result.notes]
-        parts.append(lines[0] + "\n\n" + "\n".join(lines[1:]))
+def write_page():
+    """Puts the kept results between the marks of the guide's page."""
+    results = [json.loads(result_file(kind.name).read_text()) for kind in APPLICATIONS if result_file(kind.name).exists()]
+    parts = [display.markdown(COLUMNS, [row(kept) for kept in results])]
+    for kept in results:
+        part = [f"### {kept['name']}", "\n".join(f"{number}. {text}" for number, (text, _) in enumerate(kept["steps"], 1))]
+        if kept["others"]:
+            part.append(f"The application gives tables to another engine: {', '.join(kept['others'])}.")
+        parts += part + kept["notes"]
     before, _, rest = PAGE.read_text(encoding="utf-8").partition(PAGE_MARKS[0])
     after = rest.partition(PAGE_MARKS[1])[2]
     PAGE.write_text(f"{before}{PAGE_MARKS[0]}\n\n" + "\n\n".join(parts) + f"\n\n{PAGE_MARKS[1]}{after}", encoding="utf-8")
 
 
-COLUMNS = ("application", "package", "steps", "tables", "definitions", "outcome")
+COLUMNS = ("application", "package", "steps", "tables", "definitions beside InnoDB's", "outcome", "commit")
 
 
 def main():
     parser = argparse.ArgumentParser(description="Applications on a server with Sluice in InnoDB's place.")
     parser.add_argument("application", nargs="*", help=f"some of {', '.join(kind.name for kind in APPLICATIONS)}")
     parser.add_argument("--no-comparison", action="store_true", help="leave out the same steps on the real InnoDB")
-    parser.add_argument("--page", action="store_true", help=f"write the tables into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--page", action="store_true", help=f"write the kept results into {PAGE.relative_to(ROOT)}")
+    parser.add_argument("--page-only", action="store_true", help="the same, and run nothing")
     arguments = parser.parse_args()
+    if arguments.page_only:
+        write_page()
+        return
     if not (PLUGINS / "ha_innodb.so").exists():
         sys.exit(f"error: there is no ha_innodb.so in {PLUGINS}: run make stand-in first")
-    if arguments.page and (arguments.application or arguments.no_comparison):
-        parser.error("--page is for all applications, with the comparison")
     applications = chosen(arguments.application)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("error: ended from outside"))
     results, servers, root = [], {}, None
@@ -227,26 +245,27 @@ def main():
         browser = Browser(root, free_port())
         for kind in applications:
             began = time.monotonic()
-            results.append(try_one(kind, root, servers, browser))
-            display.say(f"{kind.name}: {results[-1].error or 'runs'} ({time.monotonic() - began:.0f} s)")
-            for text, seconds in results[-1].steps:
+            kept = try_one(kind, root, servers, browser)
+            results.append(kept)
+            display.say(f"{kind.name}: {kept['error'] or 'runs'} ({time.monotonic() - began:.0f} s)")
+            for text, seconds in kept["steps"]:
                 display.say(f"  {seconds:5.1f} s  {text}")
     except (Failed, ServerError, SqlError, subprocess.SubprocessError) as error:
         sys.exit(f"error: {error}")
     finally:
         for server in servers.values():
             server.stop()
-            if not any(result.error for result in results):
+            if not any(kept["error"] for kept in results):
                 shutil.rmtree(server.folder)
         if root:
             root.close()
-    display.plain_table(COLUMNS, [result.row() for result in results])
-    for result in results:
-        for note in result.notes:
-            display.say(f"{result.name}: {note}")
+    display.plain_table(COLUMNS, [row(kept) for kept in results])
+    for kept in results:
+        for note in kept["notes"]:
+            display.say(f"{kept['name']}: {note}")
     if arguments.page:
-        write_page(results)
-    sys.exit(1 if any(result.error for result in results) else 0)
+        write_page()
+    sys.exit(1 if any(kept["error"] for kept in results) else 0)
 
 
 if __name__ == "__main__":
