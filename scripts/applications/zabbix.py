@@ -37,7 +37,7 @@ class Zabbix(Application):
     def install(self):
         with self.step("schema.sql, images.sql and data.sql of the package"):
             for name in ("schema", "images", "data"):
-                self.root.run(f"zcat {SCRIPTS}/{name}.sql.gz | {self.client()}")
+                self.root.run(f"(echo 'SET autocommit = 0;'; zcat {SCRIPTS}/{name}.sql.gz; echo 'COMMIT;') | {self.client()}")
         self.listen = free_port()
         self.write("/etc/zabbix/trial_server.conf", SERVER_CONF.format(port=self.server.port, database=self.database, password=PASSWORD, listen=self.listen))
         with self.step("zabbix_server is started"):
