@@ -233,7 +233,7 @@ stand-in:
 stand-in-test: stand-in
 	@scripts/standintest
 
-# APPLICATIONS='Redmine --no-comparison': one, on the stand-in alone; APPLICATIONS=--page: writes the guide's page too.
+# APPLICATIONS='Redmine --on stand-in': one, on the stand-in alone; APPLICATIONS=--page: writes the guide's page too.
 APPLICATIONS ?=
 .PHONY: stand-in-applications
 stand-in-applications: stand-in

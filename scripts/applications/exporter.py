@@ -54,11 +54,11 @@ class Exporter(Application):
             self.sql("INSERT INTO t (b) SELECT REPEAT('y', 90) FROM seq_1_to_5000")
             after = self.check_scrape()
             still = [name for name in MOVING if not after.get(name, 0) > before.get(name, 0)]
-            if still:
+            if still and self.server.stand_in:
                 raise Failed(f"these do not move: {', '.join(still)}")
         of_innodb = {re.sub(r"{.*", "", name) for name in after if "innodb" in name}
         self.names_of["stand-in" if self.server.stand_in else "own"] = of_innodb
-        if not self.server.stand_in:
+        if "stand-in" in self.names_of and not self.server.stand_in:
             with self.step("every metric about the real InnoDB has one of the stand-in's"):
                 missing = sorted(of_innodb - self.names_of["stand-in"])
                 if missing:

@@ -20,7 +20,7 @@ class MyDumper(Application):
     def tool(self, command, arguments):
         said = self.root.run(f"{command} --host=127.0.0.1 --port={self.server.port} --user={self.database} --password={PASSWORD} --threads=4 {arguments}")
         for line in said.splitlines():
-            if "CRITICAL" in line or "ERROR" in line or "WARNING" in line:
+            if any(word in line for word in ("CRITICAL", "ERROR", "WARNING")) and "binlog coordinates will not be accurate" not in line:
                 raise Failed(f"{command}: {line}")
         return said
 

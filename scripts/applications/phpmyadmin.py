@@ -121,7 +121,7 @@ class PhpMyAdmin(Application):
             for action in ("check", "analyze", "optimize"):
                 self.open("/table/operations", db="shop", table="item")
                 browser.click(f"#tbl_maintenance a[href*='maintenance/{action}']")
-                browser.expect("Msg_text", "status", "OK")
+                browser.expect("Your SQL query has been executed successfully", "shop.item", "OK")
         with self.step("search, and an export that is imported into another database"):
             self.open("/database/search", db="shop")
             browser.fill("#criteriaSearchString", "Ann")

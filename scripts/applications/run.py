@@ -6,7 +6,7 @@ and used, in headless Chromium or by its own commands. Then these must hold:
 - all tables say ENGINE=InnoDB, but for those that the application gives to another engine; CHECK TABLE EXTENDED finds them sound;
 - the server's error log has no error;
 - after kill -9 of the server and a start all rows are the same, and the application goes on with them.
-The same steps run on a server with the real InnoDB: the definitions of all tables must be equal. --no-comparison leaves that out.
+The same steps run on a server with the real InnoDB: the definitions of all tables must be equal. --on stand-in leaves that out.
 The last result of each application is kept in build/applications/results. --page writes the guide's page from them.
 
 Exit code 1 when an application fails; the log of its commands is build/applications/root.log.
@@ -187,14 +187,15 @@ def try_one(kind, root, servers, browser):
             trials.append(trial)
             if engine == STAND_IN:
                 result.of(trial)
-            else:
+            elif len(trials) > 1:
                 result.kept["compared"] = compare(trials[0], trial)
         except (Failed, SqlError, ServerError, WebDriverError, subprocess.SubprocessError) as error:
             display.say(traceback.format_exc(limit=-3))
             result.kept["error"] = f"{'' if engine == STAND_IN else 'on InnoDB: '}{error}"
             result.kept["steps"] = result.kept["steps"] or trial.application.steps
             break
-    result.keep()
+    if STAND_IN in servers:
+        result.keep()
     return result.kept
 
 
@@ -226,7 +227,7 @@ COLUMNS = ("application", "package", "steps", "tables", "definitions beside Inno
 def main():
     parser = argparse.ArgumentParser(description="Applications on a server with Sluice in InnoDB's place.")
     parser.add_argument("application", nargs="*", help=f"some of {', '.join(kind.name for kind in APPLICATIONS)}")
-    parser.add_argument("--no-comparison", action="store_true", help="leave out the same steps on the real InnoDB")
+    parser.add_argument("--on", choices=(STAND_IN, OWN), help="one server alone: without a comparison")
     parser.add_argument("--page", action="store_true", help=f"write the kept results into {PAGE.relative_to(ROOT)}")
     parser.add_argument("--page-only", action="store_true", help="the same, and run nothing")
     arguments = parser.parse_args()
@@ -240,7 +241,7 @@ def main():
     results, servers, root = [], {}, None
     try:
         root = open_root(applications)
-        for engine in (STAND_IN,) if arguments.no_comparison else (STAND_IN, OWN):
+        for engine in (arguments.on,) if arguments.on else (STAND_IN, OWN):
             servers[engine] = make_server(engine)
         browser = Browser(root, free_port())
         for kind in applications:

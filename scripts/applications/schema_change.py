@@ -1,6 +1,13 @@
-"""pt-online-schema-change of Percona Toolkit: changes of a table under sysbench's writers, and of tables with foreign keys."""
+"""pt-online-schema-change of Percona Toolkit: changes of a table beside writers, and of tables with foreign keys.
+
+The writers change a second table in the same transactions. Afterwards both must have the same rows.
+"""
+import random
+import threading
+
 from application import PASSWORD
 from debian_root import Failed
+from server import SqlError
 from sysbench import ROWS, Sysbench
 
 CHANGES = (
@@ -25,6 +32,8 @@ class SchemaChange(Sysbench):
 
     def install(self):
         super().install()
+        self.sql("CREATE TABLE written LIKE sbtest1; CREATE TABLE ledger LIKE sbtest1; INSERT INTO written SELECT * FROM sbtest1;"
+                 "INSERT INTO ledger SELECT * FROM sbtest1")
         self.sql("CREATE TABLE parent (id INT PRIMARY KEY, name VARCHAR(20) NOT NULL);"
                  "CREATE TABLE child (id INT AUTO_INCREMENT PRIMARY KEY, parent INT NOT NULL, CONSTRAINT of_parent FOREIGN KEY (parent) "
                  "REFERENCES parent (id) ON DELETE CASCADE);"
@@ -32,7 +41,7 @@ class SchemaChange(Sysbench):
 
     def use(self):
         for text, alter in CHANGES:
-            with self.step(f"under oltp_read_write: {text}"):
+            with self.step(f"beside 2 writers: {text}"):
                 self.under_writers(alter)
         for method in ("rebuild_constraints", "drop_swap"):
             with self.step(f"a parent of foreign keys is changed with --alter-foreign-keys-method={method}"):
@@ -51,18 +60,46 @@ class SchemaChange(Sysbench):
         return []
 
     def under_writers(self, alter):
-        writers = self.start(f"sysbench oltp_read_write --db-driver=mysql --mysql-host=127.0.0.1 --mysql-port={self.server.port} "
-                             f"--mysql-user={self.database} --mysql-password={PASSWORD} --mysql-db={self.database} --tables=2 --table-size={ROWS} "
-                             "--threads=2 --rate=60 --time=600 --events=0 --mysql-ignore-errors=1213,1020,1205,1412,1146 run", "schema_change_writers")
+        stop = threading.Event()
+        committed, errors = [], []
+        threads = [threading.Thread(target=self.write, args=(random.Random(seed), stop, committed, errors)) for seed in range(2)]
+        for thread in threads:
+            thread.start()
         try:
-            for table in ("sbtest1", "sbtest2"):
-                self.change(table, alter)
-            if not writers.running():
-                raise Failed(f"the writers ended: {writers.said()[-300:]}")
+            self.change("written", alter)
         finally:
-            writers.stop()
-            self.programs.remove(writers)
-        self.agree()
+            stop.set()
+            for thread in threads:
+                thread.join()
+        if errors or not committed:
+            raise Failed(f"the writers: {errors[0] if errors else 'no commit'}")
+        self.same_as_ledger()
+
+    def write(self, choice, stop, committed, errors):
+        """Transactions over both tables. One that fails is rolled back whole, because the client leaves."""
+        while not stop.is_set():
+            statements = []
+            for _ in range(10):
+                row, other, value = choice.randrange(1, ROWS), choice.randrange(1, ROWS), choice.randrange(ROWS)
+                statements.append("BEGIN")
+                for table in ("ledger", "written"):
+                    statements += [f"UPDATE {table} SET k = {value} WHERE id = {row}", f"DELETE FROM {table} WHERE id = {other}",
+                                   f"INSERT INTO {table} (id, k, c, pad) VALUES ({other}, {value}, 'c', 'p') ON DUPLICATE KEY UPDATE k = {value}"]
+                statements.append("COMMIT")
+            try:
+                self.sql(";".join(statements))
+                committed.append(len(statements))
+            except SqlError as error:
+                if not any(code in str(error) for code in ("1205", "1213", "1020", "1412")):
+                    errors.append(error)
+                    return
+
+    def same_as_ledger(self):
+        different = self.sql("SELECT (SELECT COUNT(*) FROM ledger l LEFT JOIN written w USING (id) WHERE w.id IS NULL OR w.k <> l.k), "
+                             "(SELECT COUNT(*) FROM written w LEFT JOIN ledger l USING (id) WHERE l.id IS NULL), "
+                             "(SELECT COUNT(*) FROM ledger), (SELECT COUNT(*) FROM written FORCE INDEX (k_1))")[0]
+        if different[:2] != ["0", "0"] or different[2] != different[3]:
+            raise Failed(f"rows of the changed table and of the other: {different}")
 
     def related(self, count):
         rows = self.sql("SELECT COUNT(*), COUNT(p.id) FROM child c LEFT JOIN parent p ON p.id = c.parent")[0]
@@ -70,7 +107,6 @@ class SchemaChange(Sysbench):
             raise Failed(f"of {count} children {rows} are there, and have a parent")
 
     def serves(self):
-        self.change("sbtest1", "ADD COLUMN after_the_crash INT")
-        self.timed("oltp_read_write")
-        self.agree()
+        self.same_as_ledger()
+        self.under_writers("ADD COLUMN after_the_crash INT")
         self.related(4500)

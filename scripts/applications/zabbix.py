@@ -37,7 +37,7 @@ class Zabbix(Application):
     def install(self):
         with self.step("schema.sql, images.sql and data.sql of the package"):
             for name in ("schema", "images", "data"):
-                self.root.run(f"zcat {SCRIPTS}/{name}.sql.gz | {self.client()}")
+                self.root.run(f"(echo 'SET autocommit = 0;'; zcat {SCRIPTS}/{name}.sql.gz; echo 'COMMIT;') | {self.client()}")
         self.listen = free_port()
         self.write("/etc/zabbix/trial_server.conf", SERVER_CONF.format(port=self.server.port, database=self.database, password=PASSWORD, listen=self.listen))
         with self.step("zabbix_server is started"):
@@ -56,18 +56,18 @@ class Zabbix(Application):
         with self.step("setup.php in the browser"):
             self.root.run(f"rm -f {WEB}/conf/zabbix.conf.php")
             browser.open(self.address + "/setup.php")
-            browser.click("#next_0")
+            browser.click("button[name='next[0]']")
             browser.expect("Check of pre-requisites")
-            browser.click("#next_1")
+            browser.click("button[name='next[1]']")
             for field, text in (("server", "127.0.0.1"), ("port", self.server.port), ("database", self.database), ("user", self.database),
                                 ("password", PASSWORD)):
                 browser.fill(f"#{field}", str(text))
-            browser.click("#next_2")
+            browser.click("button[name='next[2]']")
             browser.fill("input[name=zbx_server_name]", "Trial")
             for number in (3, 4):
-                browser.click(f"#next_{number}")
+                browser.click(f"button[name='next[{number}]']")
             browser.expect("Congratulations")
-            browser.click("#finish")
+            browser.click("button[name=finish]")
 
     # ---- the API ----
 
