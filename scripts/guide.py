@@ -32,7 +32,7 @@ GUIDE = ROOT / "docs/guide"
 LIST = ROOT / "scripts/guide.toml"
 STATEMENT = re.compile(r"(SET|ALTER|CREATE|SHOW|CHECK|CHECKSUM|REPAIR|DROP|SELECT|INSERT|FLUSH|XA|KILL|LOAD|START|STOP|TRUNCATE|OPTIMIZE|"
                        r"UPDATE|DELETE|BACKUP|ANALYZE|INSTALL|UNINSTALL|LOCK|RENAME|BEGIN|SOURCE)\b(?!=)")
-PROGRAM = re.compile(r"(apt|systemctl|mariadb|mariadb-\w+|mysql|sluice-backup|sluice-check|chown|chattr|ddrescue|dd|touch|sed|scripts/\S+)( |$)")
+PROGRAM = re.compile(r"(apt|dpkg|systemctl|mariadb|mariadb-\w+|mysql|sluice-backup|sluice-check|chown|chattr|ddrescue|dd|touch|sed|scripts/\S+)( |$)")
 # Names of packages and programs alone are no commands.
 NAME_ALONE = re.compile(r"(mariadb|sluice)-[\w-]+$|mariadb$|mysql$|apt$|ddrescue$|scripts/\S+$")
 MAKE = re.compile(r"make (?:[A-Z_]+=\S+ )*([a-z][\w.-]*)")
