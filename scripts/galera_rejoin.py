@@ -78,7 +78,7 @@ class Subject:
         self.first.sql(TABLE)
         for at in range(0, self.options.rows, ROWS_A_STATEMENT):
             last = min(at + ROWS_A_STATEMENT, self.options.rows)
-            self.first.sql(f"INSERT INTO d.t SELECT seq, seq % 97, REPEAT('x', 100 + seq % 100) FROM seq_{at + 1}_to_{last}")
+            self.first.sql(f"USE d; INSERT INTO t SELECT seq, seq % 97, REPEAT('x', 100 + seq % 100) FROM seq_{at + 1}_to_{last}")
         self.cluster.wait_equal()
 
     def round(self, transfer, seed):

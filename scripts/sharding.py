@@ -90,7 +90,7 @@ def sysbench(server, script, rows, threads, seconds, seed):
 
 def fill(server, rows):
     for at in range(0, rows, 5000):
-        server.sql(f"INSERT INTO shop.sbtest1 SELECT seq, seq % 1000, REPEAT('c', 119), REPEAT('p', 59) FROM seq_{at + 1}_to_{min(at + 5000, rows)}")
+        server.sql(f"USE shop; INSERT INTO sbtest1 SELECT seq, seq % 1000, REPEAT('c', 119), REPEAT('p', 59) FROM seq_{at + 1}_to_{min(at + 5000, rows)}")
 
 
 def rates(router, shards, options):
@@ -176,7 +176,7 @@ def crash(router, shards, options, internal_xa):
                   "CREATE OR REPLACE TABLE shop.noted (id BIGINT PRIMARY KEY, one INT, other INT) ENGINE=Sluice")
     router.make_table("account", "id BIGINT PRIMARY KEY, balance INT NOT NULL", len(shards))
     router.make_table("noted", "id BIGINT PRIMARY KEY, one INT, other INT", len(shards))
-    router.sql(f"SET GLOBAL spider_internal_xa = {internal_xa}; INSERT INTO shop.account SELECT seq, {START_BALANCE} FROM seq_1_to_{ACCOUNTS}")
+    router.sql(f"SET GLOBAL spider_internal_xa = {internal_xa}; USE shop; INSERT INTO account SELECT seq, {START_BALANCE} FROM seq_1_to_{ACCOUNTS}")
     dice, wrong, left, settled = random.Random(options.seed), 0, 0, [0, 0]
     commits = refused = lost = 0
     for number in range(options.kills):
