@@ -14,7 +14,7 @@ const LEAST: &[(&str, usize)] = &[
     ("index", 20),
     ("change", 9),
     ("entry", 20),
-    ("btree", 16),
+    ("btree", 15),
     ("space", 20),
     ("pool", 16),
     ("redo", 20),
