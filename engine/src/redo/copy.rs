@@ -11,7 +11,8 @@
 //!              right. Bytes after the end of the copy are removed: they may hold a later commit.
 //! ```
 //! The hold costs segments, and makes no writer wait: the ring makes new segments. A copy that lags
-//! by more than `LAG_RINGS` times the ring's capacity loses its hold, and fails.
+//! by more than `LAG_RINGS` times the ring's capacity loses its hold, and fails. So does one whose
+//! segments take the room that a writer needs on a full disk.
 //!
 //! Takes `RedoControl`, and `RedoRing` through reads of segments. Called by: `engine`'s backup.
 use super::block_format::{self as block, BlockInfo, BLOCK};
@@ -164,6 +165,24 @@ impl Redo {
         }
         self.copied_from.load(Ordering::Acquire)
     }
+    /// The disk has no room for another segment. A copy loses its hold, and its segments serve
+    /// again. False: none is held for a copy alone. Called without a latch, and without a lock of
+    /// the log.
+    pub(super) fn give_up_copy(&self) -> Result<bool> {
+        let from = self.copied_from.load(Ordering::Acquire);
+        let is_needed = |lsn: Lsn| self.ring.segment_of(lsn) >= self.ring.segment_of(self.checkpoint_lsn());
+        if from >= LOST || is_needed(from) {
+            return Ok(false);
+        }
+        // If the copy moves on at the same time, the caller's next try may give it up.
+        let _ = self
+            .copied_from
+            .compare_exchange(from, LOST, Ordering::AcqRel, Ordering::Acquire);
+        let _control = self.control.lock();
+        let recycled = self.ring.recycle(self.checkpoint_lsn(), self.kept_for_copy());
+        self.poison_on_error(recycled)?;
+        Ok(true)
+    }
 }
 
 impl LogCopy {
@@ -282,8 +301,9 @@ impl LogCopy {
     }
     fn too_slow(&self) -> Error {
         Error::Full(format!(
-            "the backup is too slow for the redo log: it is more than {LAG_RINGS} times sluice_redo_log_capacity behind. Let it write \
-             faster, or enlarge sluice_redo_log_capacity for the time of the backup"
+            "the backup is too slow for the redo log: it is more than {LAG_RINGS} times sluice_redo_log_capacity behind, or the disk has \
+             no room for the log that it has not copied. Let it write faster, make room, or enlarge sluice_redo_log_capacity for the \
+             time of the backup"
         ))
     }
 }

@@ -54,7 +54,11 @@ impl Redo {
         if self.state.is_off() || self.ring.is_ready(lsn) {
             return Ok(());
         }
-        let made = self.ring.ensure(self.ring.segment_of(lsn) + 1);
+        let next = self.ring.segment_of(lsn) + 1;
+        let mut made = self.ring.ensure(next);
+        while matches!(made, Err(Error::Full(_))) && self.give_up_copy()? {
+            made = self.ring.ensure(next);
+        }
         match made {
             // Both are answered alike: later there may be room for a segment.
             Err(Error::Full(why) | Error::TooManyFiles(why)) => Err(Error::Full(why)),

@@ -121,6 +121,26 @@ fn a_full_disk_is_met_before_a_change() {
     redo.reserve_wait().unwrap();
 }
 
+/// Segments that a backup has not copied yet take room. A writer that needs it comes first.
+#[test]
+fn a_full_disk_ends_the_hold_of_a_copy() {
+    let disk = SimDisk::new(1);
+    let redo = Arc::new(create(&disk));
+    let size = segment_size_for(CAPACITY) + SEGMENT_HEADER as u64;
+    disk.set_space(Some(6 * size + 8192));
+    let mut copy = redo.begin_copy().unwrap();
+    for i in 0..600 {
+        redo.reserve_wait().unwrap();
+        let (_, end) = redo.append(&group(i, 3000));
+        redo.flush(end, FlushMode::Sync).unwrap();
+        redo.write_checkpoint(redo.lsn(), b"").unwrap();
+    }
+    let copied = copy.copy_some(1 << 20, &|| None, &mut |_, _| Ok(()));
+    assert!(matches!(copied, Err(Error::Full(why)) if why.contains("no room")));
+    drop(copy);
+    assert!(!redo.is_copied() && !redo.poison_state().is_set());
+}
+
 /// A full disk can refuse renames and truncations too: such a refusal used to stop the
 /// checkpointer, and with it the engine.
 #[test]
