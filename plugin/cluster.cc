@@ -532,8 +532,8 @@ int refuse_sequence(THD *thd, const TABLE_SHARE *share)
 #ifdef SLUICE_STAND_IN
 namespace {
 
-/* The server has marked the victim as killed. Its wait in the engine and its two mutexes are left to
-   the engine with InnoDB's number. */
+/* The server has marked the victim as killed. Its wait in the engine and its two mutexes are left
+   to the engine with InnoDB's number. */
 void abort_transaction(handlerton *, THD *, THD *victim, my_bool)
 {
   if (Connection *connection= Connection::existing(victim))

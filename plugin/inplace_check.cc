@@ -164,7 +164,7 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (is_rebuilt(change, info))
   {
-    /* As in InnoDB: while rows get their numbers nobody writes. */
+    /* As in InnoDB: while rows get their numbers no statement writes. */
     if (change.added_number())
     {
       info->unsupported_reason= ER_THD(ha_thd(), ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_AUTOINC);

@@ -61,7 +61,8 @@ private:
   Codec &m_codec;
   AlteredRow m_row_of;
   VirtualValues m_values;
-  /* The new AUTO_INCREMENT column; null: none. While rows get their numbers, no statement writes. */
+  /* The new AUTO_INCREMENT column; null: none. While rows get their numbers, no statement
+     writes. */
   Field *const m_number;
   slc_autoinc_series m_series{};
   ForeignDefinition m_foreign;

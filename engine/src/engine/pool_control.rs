@@ -49,7 +49,8 @@ impl PoolControl<'_> {
     pub fn abort_load(&self) {
         self.0.page_lists.abort();
     }
-    /// Loads the list's pages in this thread, and then returns. A load that runs already ends first.
+    /// Loads the list's pages in this thread, and then returns. A load that runs already ends
+    /// first.
     pub fn load(&self, name: &str) -> Result<()> {
         self.0.page_lists.load_now(&self.0.store, &self.0.log, name)
     }

@@ -214,8 +214,8 @@ fn pull_up(mtr: &mut Mtr<'_>, root: PageHandle, child: PageHandle) {
     mark_free(mtr, child);
 }
 
-/// Are the two neighbours, as their parent says? If a pointer of it is damaged, a merge with what it
-/// points to would take pages from another tree.
+/// Are the two neighbours, as their parent says? If a pointer of it is damaged, a merge with the
+/// page at that pointer would take pages from another tree.
 fn adjoin(tree: &Tree, mtr: &Mtr<'_>, left: PageHandle, right: PageHandle) -> bool {
     let (left, right) = (Node::new(mtr.bytes(left)), Node::new(mtr.bytes(right)));
     let are_nodes = left.belongs_to(tree.index) && right.belongs_to(tree.index);
@@ -243,8 +243,8 @@ mod tests {
     use crate::btree::Intent;
     use crate::pool::PAGE_SIZE;
 
-    /// A damaged pointer of the parent led to another tree: its entries moved over, and its page was
-    /// freed.
+    /// A damaged pointer of the parent led to another tree: its entries were moved, and its page
+    /// was freed.
     #[test]
     fn a_node_is_not_merged_with_one_that_is_no_neighbour() {
         let (rig, tree) = rig_with_tree(1, 256);

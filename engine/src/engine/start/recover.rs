@@ -18,7 +18,20 @@ use crate::space::{self, file_number};
 use crate::table::Catalog;
 use crate::txn::TrxSys;
 use std::collections::{BTreeMap, BTreeSet};
+use std::ops::Range;
 use std::sync::Arc;
+
+/// Opens the log, which has the records of `range`.
+fn open_redo(disk: Arc<dyn Disk>, config: &Config, counters: Arc<Counters>, range: Range<Lsn>) -> Result<Arc<Redo>> {
+    let redo = Redo::open(disk, redo_config(config), counters, range.start, range.end)?;
+    debug_assert!(redo.lsn() >= range.end, "new records follow the log's end");
+    debug_assert_eq!(
+        redo.checkpoint_lsn(),
+        range.start,
+        "opening the log moves no checkpoint"
+    );
+    Ok(Arc::new(redo))
+}
 
 pub(super) fn recover(
     disk: Arc<dyn Disk>,
@@ -29,16 +42,7 @@ pub(super) fn recover(
 ) -> Result<Opened> {
     let (facts, kept) = read_log(&*disk, checkpoint, config)?;
     assert!(facts.end >= checkpoint, "the log reaches its checkpoint");
-    let redo = Redo::open(
-        disk.clone(),
-        redo_config(config),
-        counters.clone(),
-        checkpoint,
-        facts.end,
-    )?;
-    let redo = Arc::new(redo);
-    debug_assert!(redo.lsn() >= facts.end, "the log goes on behind its end");
-    debug_assert_eq!(redo.checkpoint_lsn(), checkpoint, "opening the log moves no checkpoint");
+    let redo = open_redo(disk.clone(), config, counters.clone(), checkpoint..facts.end)?;
     let pool = new_pool(disk.clone(), config, redo.clone(), counters.clone())?;
     let (mut files, dropped) = find_files(&pool, &facts, names)?;
     debug_assert!(

@@ -96,9 +96,10 @@ fn a_deleter_waits_for_who_deletes_the_last_child() {
     });
 }
 
-/// A child that stays refuses the deletion at once, whoever locks its row or changes other columns.
+/// A child that stays refuses the deletion at once, also while a transaction has locked its row or
+/// changed other columns.
 #[test]
-fn who_changes_other_columns_of_a_child_is_not_waited_for() {
+fn a_change_of_other_columns_of_a_child_is_not_waited_for() {
     for secondary in [false, true] {
         let parent = Shape::new("p", "id a", "id").unique("a");
         let to = if secondary { "p a" } else { "p id" };
