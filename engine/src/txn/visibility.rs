@@ -124,10 +124,6 @@ impl Visibility {
         self.active.low.store(low, Ordering::Release);
         if let Some(lsn) = end.commit_lsn {
             state.ends.note_commit(lsn);
-            debug_assert!(
-                end.number.is_some(),
-                "a commit that can be lost in a crash has an end in the log"
-            );
         }
         let number = end.number.unwrap_or(0);
         if !end.position.is_empty() && state.position.0 < number {
