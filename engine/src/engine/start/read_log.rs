@@ -155,15 +155,16 @@ pub(super) fn apply_log(
         }
         Ok(())
     })?;
-    if end.lsn != facts.end {
-        return Err(other_end(end.lsn, facts.end));
+    // It may end later: this recovery has logged something meanwhile.
+    if end.lsn < facts.end {
+        return Err(ends_earlier(end.lsn, facts.end));
     }
     apply(round, behind)
 }
 
 /// A block at the end that cannot be read is the torn tail of the log, at the first reading. At the
 /// second it hides groups that the first has found.
-fn other_end(end: Lsn, before: Lsn) -> Error {
+fn ends_earlier(end: Lsn, before: Lsn) -> Error {
     Error::io(format!(
         "the redo log ends at LSN {end} when it is read for the second time, and ended at LSN {before} before: \
          the disk does not give back the same bytes; start again, and replace the disk if that is of no help"
