@@ -97,7 +97,6 @@ impl Notes<'_> {
     }
     /// Calls `note` with megabytes and seconds if it is time to.
     fn reached(&mut self, lsn: Lsn, note: impl FnOnce(u64, u64)) {
-        debug_assert!(lsn >= self.from, "recovery goes forward");
         if lsn >= self.next {
             self.next = lsn + NOTE_EVERY;
             let seconds = (self.disk.now_us() - self.start_us) / 1_000_000;
