@@ -53,10 +53,6 @@ impl File for SimFile {
             state.struck += 1;
             return Err(io_error("read", &self.name, &format!("EIO at offset {offset}")));
         }
-        debug_assert!(
-            state.read_faults.iter().all(|at| *at > number),
-            "S5: a fault strikes when its call comes"
-        );
         if state.refuses(&self.name) || state.is_bad(&self.name, offset, data.len()) {
             return Err(io_error("read", &self.name, &format!("EIO at offset {offset}")));
         }
