@@ -1,6 +1,6 @@
 /* Galera: the choice between durable before and after the turn to commit; see commit_turn.h.
 
-   BEFORE --(write sets, and no gap for a second, or for long after a gap; AFTER is stored)--> AFTER
+   BEFORE --(write sets, and no gap for SECONDS_AFTER_A_GAP; AFTER is stored)--> AFTER
    AFTER  --(a gap, or nothing to commit for some seconds)--> LEAVING
    LEAVING --(no write set under way is durable after its turn; RUNNING is stored)--> BEFORE
 
@@ -19,10 +19,11 @@ namespace {
 
 enum Mode : uint { BEFORE, AFTER, LEAVING };
 
-constexpr auto LOOK_EVERY= std::chrono::seconds(1);
-constexpr uint IDLE_LOOKS_MAX= 5;
-/* After a gap. Each change of the way has a moment in which a crash asks for a full transfer. */
-constexpr uint CALM_LOOKS_MIN= 30;
+constexpr auto CHOOSE_EVERY= std::chrono::seconds(1);
+constexpr uint IDLE_SECONDS_MAX= 5;
+/* A change of the mode has a moment in which a crash makes a full transfer necessary. So a gap
+   keeps the mode BEFORE for some time. */
+constexpr uint SECONDS_AFTER_A_GAP= 30;
 
 std::mutex turn_mutex;
 /* Written with turn_mutex held. */
@@ -34,11 +35,11 @@ long long last_number= -1;
 bool position_between= true;
 ulonglong write_sets= 0, gaps= 0;
 
-/* The thread. */
-std::thread looker;
-std::mutex looker_mutex;
-std::condition_variable looker_wakes;
-bool looker_ends= false;
+/* The thread that chooses the mode. */
+std::thread chooser;
+std::mutex chooser_mutex;
+std::condition_variable chooser_wakes;
+bool chooser_ends= false;
 store_state_fn store_state= nullptr;
 
 void enter(Mode next, State state)
@@ -51,25 +52,25 @@ void enter(Mode next, State state)
 struct Seen
 {
   ulonglong write_sets= 0, gaps= 0;
-  uint idle_looks= 0, calm_looks= CALM_LOOKS_MIN;
+  uint idle_seconds= 0, seconds_without_a_gap= SECONDS_AFTER_A_GAP;
 };
 
-/* Once a second. */
-void look(Seen *seen)
+/* Called once a second. */
+void choose_mode(Seen *seen)
 {
   const CommitTurn turn;
   const bool wrote= write_sets != seen->write_sets;
-  seen->idle_looks= wrote ? 0 : seen->idle_looks + 1;
-  seen->calm_looks= gaps == seen->gaps ? seen->calm_looks + 1 : 0;
+  seen->idle_seconds= wrote ? 0 : seen->idle_seconds + 1;
+  seen->seconds_without_a_gap= gaps == seen->gaps ? seen->seconds_without_a_gap + 1 : 0;
   seen->write_sets= write_sets;
   seen->gaps= gaps;
   switch (mode.load()) {
   case BEFORE:
-    if (wrote && seen->calm_looks > CALM_LOOKS_MIN)
+    if (wrote && seen->seconds_without_a_gap > SECONDS_AFTER_A_GAP)
       enter(AFTER, STATE_AFTER);
     break;
   case AFTER:
-    if (seen->idle_looks > IDLE_LOOKS_MAX)
+    if (seen->idle_seconds > IDLE_SECONDS_MAX)
       mode.store(LEAVING);
     break;
   case LEAVING:
@@ -79,14 +80,14 @@ void look(Seen *seen)
   }
 }
 
-void look_for_ever()
+void choose_until_the_end()
 {
   my_thread_init();
   Seen seen;
   {
-    std::unique_lock<std::mutex> lock(looker_mutex);
-    while (!looker_wakes.wait_for(lock, LOOK_EVERY, [] { return looker_ends; }))
-      look(&seen);
+    std::unique_lock<std::mutex> lock(chooser_mutex);
+    while (!chooser_wakes.wait_for(lock, CHOOSE_EVERY, [] { return chooser_ends; }))
+      choose_mode(&seen);
   }
   my_thread_end();
 }
@@ -132,20 +133,20 @@ State CommitTurn::state() const { return mode.load() == BEFORE ? STATE_RUNNING :
 void begin_turns(store_state_fn store)
 {
   store_state= store;
-  looker_ends= false;
-  looker= std::thread(look_for_ever);
+  chooser_ends= false;
+  chooser= std::thread(choose_until_the_end);
 }
 
 void end_turns()
 {
-  if (!looker.joinable())
+  if (!chooser.joinable())
     return;
   {
-    const std::lock_guard<std::mutex> lock(looker_mutex);
-    looker_ends= true;
+    const std::lock_guard<std::mutex> lock(chooser_mutex);
+    chooser_ends= true;
   }
-  looker_wakes.notify_all();
-  looker.join();
+  chooser_wakes.notify_all();
+  chooser.join();
   const CommitTurn turn;
   mode.store(BEFORE);
 }

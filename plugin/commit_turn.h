@@ -32,15 +32,15 @@ void write_set_ended();
 class CommitTurn
 {
 public:
-  /* Of a write set. */
+  /* The turn of a write set. */
   explicit CommitTurn(long long number);
   CommitTurn() : m_held(mutex()) {}
-  /* Of a position without a write set: a definition, or a refused write set. */
+  /* The position of a definition, or of a refused write set. */
   void note_position(long long number);
   /* Since the last write set of Sluice, another engine may have committed one. */
   bool others_may_have_written() const { return m_others_may_have_written; }
   bool is_next(long long number) const;
-  /* That the stored position has. */
+  /* The state that a position stored now gets. */
   State state() const;
   bool is_after() const { return state() == STATE_AFTER; }
 
@@ -52,7 +52,8 @@ private:
 
 /* Stores the present position with the other state, durably. Called with a CommitTurn held. */
 using store_state_fn= bool (*)(State);
-/* A thread decides once a second between the two ways. Without a binary log only. */
+/* begin_turns() starts a thread that chooses between the two ways once a second. end_turns() ends
+   the thread. Only for a server without a binary log. */
 void begin_turns(store_state_fn store);
 void end_turns();
 

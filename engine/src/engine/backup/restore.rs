@@ -146,6 +146,7 @@ impl Restore {
         }
     }
     fn begin(&mut self, payload: &[u8]) -> Result<()> {
+        self.sync_open()?;
         let start = LogStart::decode(&payload[28..]).filter(|_| self.begin.is_none());
         let start = start.ok_or_else(|| unexpected(BEGIN))?;
         self.begin = Some(Begin {
@@ -285,4 +286,56 @@ fn unexpected(kind: u32) -> Error {
     Error::corrupt(format!(
         "the backup is damaged: a frame of kind {kind} is not expected here"
     ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::io::sim::SimDisk;
+
+    const FILE: FileId = 20;
+    const PAGES: usize = 6;
+
+    /// A file whose pages are full of ones.
+    fn copied() -> Arc<SimDisk> {
+        let disk = SimDisk::new(1);
+        let file = create(&*disk, FILE).expect("a new file");
+        file.write_at(&[1; PAGES * PAGE_SIZE], 0).expect("write");
+        disk
+    }
+    /// The first byte of each page.
+    fn pages(disk: &SimDisk) -> Vec<u8> {
+        let file = open_existing(disk, FILE).expect("open").expect("the file is there");
+        let mut bytes = vec![0; file.len().expect("length") as usize];
+        file.read_at(&mut bytes, 0).expect("read");
+        bytes.chunks(PAGE_SIZE).map(|page| page[0]).collect()
+    }
+
+    /// B5, GIVEN: also where the range goes beyond the end of the file, which stays.
+    #[test]
+    fn pages_that_were_given_to_a_load_become_zeros() {
+        for (first, count, expected) in [(1, 2, [1, 0, 0, 1, 1, 1]), (4, 9, [1, 1, 1, 1, 0, 0])] {
+            let disk = copied();
+            let changes = Changes {
+                blank: vec![(PageId::new(FILE, first), count)],
+                ..Changes::default()
+            };
+            changes.make(&*disk).expect("changes");
+            assert_eq!(pages(&disk), expected);
+        }
+    }
+
+    /// B5, CUT: a file that is shorter already keeps its length.
+    #[test]
+    fn a_file_that_the_log_cuts_is_cut() {
+        for (first, expected) in [(2, 2), (8, PAGES)] {
+            let disk = copied();
+            let changes = Changes {
+                cut: BTreeMap::from([(FILE, first)]),
+                ..Changes::default()
+            };
+            changes.make(&*disk).expect("changes");
+            assert_eq!(pages(&disk), vec![1; expected]);
+        }
+    }
 }

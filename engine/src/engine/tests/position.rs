@@ -27,59 +27,52 @@ fn a_position_without_changes_is_durable_when_it_is_given() {
     }
 }
 
-/// One that is not made durable at once goes with what comes before it in the log, or stays.
-#[test]
-fn a_crash_keeps_a_lazy_position_with_what_came_before() {
-    for seed in 0..40 {
-        let disk = SimDisk::new(seed);
-        let rig = TableFixture::create(disk.clone());
-        rig.engine.set_position(&[0]).expect("position");
-        for n in 1..=20u8 {
-            let mut trx = rig.begin(ReadCommitted);
-            rig.insert(&mut trx, &pk(n.into()), &row(n, n.into())).expect("insert");
-            trx.set_position(vec![2 * n]);
-            rig.engine.commit(&mut trx, seed % 2 == 0 && n == 7).expect("commit");
-            rig.engine.set_position_lazily(&[2 * n + 1]).expect("position");
-        }
-        let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
-        let position = rig.store().trx_sys.position()[0];
-        assert!(
-            seed % 2 != 0 || position >= 14,
-            "a durable commit is there, with its position"
-        );
-        let mut reader = rig.begin(ReadCommitted);
-        for n in 1..=20u8 {
-            let expected = (2 * n <= position).then(|| row(n, n.into()));
-            let found = rig.get(&mut reader, &pk(n.into()), None);
-            assert_eq!(found, Ok(expected), "row {n}, position {position}");
-        }
+/// Twenty commits with positions, all lazy but perhaps the seventh; then a crash. Each row is there
+/// if its position is, and no other.
+fn crash_among_commits(seed: u64, position_of: fn(u8) -> u8, after: fn(&TableFixture, u8)) {
+    const DURABLE: u8 = 7;
+    let disk = SimDisk::new(seed);
+    let rig = TableFixture::create(disk.clone());
+    rig.engine.set_position(&[0]).expect("position");
+    for n in 1..=20u8 {
+        let mut trx = rig.begin(ReadCommitted);
+        rig.insert(&mut trx, &pk(n.into()), &row(n, n.into())).expect("insert");
+        trx.set_position(vec![position_of(n)]);
+        rig.engine
+            .commit(&mut trx, seed % 2 == 0 && n == DURABLE)
+            .expect("commit");
+        after(&rig, n);
+    }
+    let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
+    let position = rig.store().trx_sys.position()[0];
+    assert!(
+        seed % 2 != 0 || position >= position_of(DURABLE),
+        "a durable commit is there, with its position"
+    );
+    let mut reader = rig.begin(ReadCommitted);
+    for n in 1..=20u8 {
+        let expected = (position_of(n) <= position).then(|| row(n, n.into()));
+        let found = rig.get(&mut reader, &pk(n.into()), None);
+        assert_eq!(found, Ok(expected), "row {n}, position {position}");
     }
 }
 
-/// Commits that are not made durable at once.
 #[test]
 fn a_crash_keeps_a_commit_with_its_position() {
     for seed in 0..40 {
-        let disk = SimDisk::new(seed);
-        let rig = TableFixture::create(disk.clone());
-        rig.engine.set_position(&[0]).expect("position");
-        for n in 1..=20u8 {
-            let mut trx = rig.begin(ReadCommitted);
-            rig.insert(&mut trx, &pk(n.into()), &row(n, n.into())).expect("insert");
-            trx.set_position(vec![n]);
-            rig.engine.commit(&mut trx, seed % 2 == 0 && n == 7).expect("commit");
-        }
-        let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
-        let position = rig.store().trx_sys.position()[0];
-        let mut reader = rig.begin(ReadCommitted);
-        for n in 1..=20u8 {
-            let expected = (n <= position).then(|| row(n, n.into()));
-            assert_eq!(
-                rig.get(&mut reader, &pk(n.into()), None),
-                Ok(expected),
-                "row {n}, position {position}"
-            );
-        }
+        crash_among_commits(seed, |n| n, |_, _| ());
+    }
+}
+
+/// A position without a transaction, which is not made durable at once.
+#[test]
+fn a_crash_keeps_a_lazy_position_with_what_came_before() {
+    for seed in 0..40 {
+        crash_among_commits(
+            seed,
+            |n| 2 * n,
+            |rig, n| rig.engine.set_position_lazily(&[2 * n + 1]).expect("position"),
+        );
     }
 }
 
