@@ -40,14 +40,15 @@ class Broken(Exception):
 
 
 class Shard(Server):
-    def __init__(self, folder, taken):
+    def __init__(self, folder, host, taken):
         port = free_port(taken)
         taken.append(port)
-        super().__init__(folder, port, [*engines.options("Sluice", "128M", "128M", 10), "--innodb-buffer-pool-size=16M", "--max-connections=500"])
+        self.host = host
+        super().__init__(folder, port, [f"--bind-address={host}", "--skip-name-resolve", *engines.options("Sluice", "128M", "128M", 10), "--innodb-buffer-pool-size=16M", "--max-connections=500"])
 
     def prepare(self):
         self.start()
-        self.sql("CREATE DATABASE shop; CREATE USER spider@localhost IDENTIFIED BY 'spider'; GRANT ALL ON *.* TO spider@localhost")
+        self.sql("CREATE DATABASE shop; CREATE USER spider@'127.0.0.%' IDENTIFIED BY 'spider'; GRANT ALL ON *.* TO spider@'127.0.0.%'")
 
 
 class Router(Server):
@@ -65,10 +66,10 @@ class Router(Server):
         (self.folder / "plugin" / SPIDER.name).symlink_to(SPIDER)
 
     def use(self, shards):
-        """One server definition for each shard."""
+        """One server definition for each shard. Each has a host of its own: in mysql.spider_xa_member the host alone names the shard."""
         self.sql("CREATE DATABASE IF NOT EXISTS shop")
         for number, shard in enumerate(shards):
-            self.sql(f"CREATE OR REPLACE SERVER shard{number} FOREIGN DATA WRAPPER mysql OPTIONS (HOST 'localhost', SOCKET '{shard.socket}', "
+            self.sql(f"CREATE OR REPLACE SERVER shard{number} FOREIGN DATA WRAPPER mysql OPTIONS (HOST '{shard.host}', PORT {shard.port}, "
                      "DATABASE 'shop', USER 'spider', PASSWORD 'spider')")
 
     def make_table(self, name, columns, count):
@@ -153,20 +154,22 @@ def decided(router):
     """The transactions that Spider has decided to commit, as XA COMMIT takes them."""
     rows = router.sql("SELECT format_id, gtrid_length, bqual_length, HEX(data), status FROM mysql.spider_xa")
     found = {}
-    for format_id, gtrid, _, data, status in rows:
-        at = 2 * int(gtrid)
-        found[f"X'{data[:at].lower()}',X'{data[at:].lower()}',{format_id}"] = status
+    for format_id, gtrid, bqual, data, status in rows:
+        at, end = 2 * int(gtrid), 2 * (int(gtrid) + int(bqual))
+        found[f"X'{data[:at].lower()}',X'{data[at:end].lower()}',{format_id}"] = status
     return found
 
 
 def settle(router, shards):
-    """Ends what stays prepared: commits what Spider's log has as decided, rolls the others back. Returns (commits, rollbacks)."""
+    """Ends what stays prepared: commits what Spider's log has as decided, rolls the others back. Returns (commits, rollbacks).
+    The log is then emptied: a Spider node that starts counts its transactions from 1 again, and would meet the old names."""
     log, counts = decided(router), [0, 0]
     for shard in shards:
         for name in names(shard):
             commits = log.get(name.lower().replace("x'", "X'")) == "COMMIT"
             shard.sql(f"XA {'COMMIT' if commits else 'ROLLBACK'} {name}")
             counts[0 if commits else 1] += 1
+    router.sql("DELETE FROM mysql.spider_xa; DELETE FROM mysql.spider_xa_member")
     return counts
 
 
@@ -233,7 +236,7 @@ def main():
     subprocess.run([ROOT / "scripts/fetch-lab-tools", "spider"], check=True)
     folder = pathlib.Path(tempfile.mkdtemp(prefix="sluice-sharding-"))
     taken = []
-    shards = [Shard(folder / f"shard{n}", taken) for n in range(options.shards)]
+    shards = [Shard(folder / f"shard{n}", f"127.0.0.{n + 1}", taken) for n in range(options.shards)]
     router = Router(folder / "router", taken)
     try:
         for shard in shards:
