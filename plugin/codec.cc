@@ -251,9 +251,8 @@ void Codec::set_order(const std::vector<uint> &indexes)
     m_engine_indexes[m_server_indexes[i]]= i;
 }
 
-/* When a DELETE ends a version of a system-versioned row, the server computes generated columns
-   over the period anew, such as the hash of a UNIQUE ... USING HASH. Its write_set does not name
-   them. Nor does the write_set of a row event name virtual columns. */
+/* A DELETE that ends a version of a system-versioned row computes generated columns over the period
+   anew. The hash of a UNIQUE ... USING HASH is one of them. The write_set does not name them. Nor does the write_set of a row event name virtual columns. */
 bool Codec::touches(uint index, const MY_BITMAP *write_set) const
 {
   const bool versioned= m_table->versioned();

@@ -156,7 +156,7 @@ static bool is_target(THD *thd, const TABLE *table)
 
 /* Below SERIALIZABLE a statement does not lock the ranges that it reads. Repeated on a replica it
    may read other rows, and write others, also into another engine's table. The server asks no flag
-   of tables that are only read, so the statement is marked unsafe here, before the server decides
+   of tables that are only read. So the statement is marked unsafe here, before the server decides
    how to log it. Under MIXED it is then logged as rows, under STATEMENT with a warning. */
 static void tell_binlog_of_read(THD *thd, const TABLE *table)
 {

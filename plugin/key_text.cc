@@ -255,7 +255,7 @@ slc_bytes bytes_of(const std::string &text) { return {reinterpret_cast<const uin
    which its form shows:
 
      a prefix              the least key above all below it: one column or more, whole
-     a prefix, counted up  the least key above all that begin with the prefix: its last byte that is not FF is one more, and ends it
+     a prefix, counted up  the least key above all that begin with the prefix; its last byte below FF is one more, and ends it
      a key, and 00         the least above that key
 
    Of a type of fixed length the second may be a value itself, the next one. Which of the two is

@@ -1,10 +1,10 @@
 /* StringImage: how a string under one collation becomes bytes that compare with memcmp.
 
-   Two images are equal exactly when the collation says the strings are equal, they sort in the
-   collation's order, and no image is a prefix of another one (so that key parts can simply be
-   concatenated). An image is the collation's weight string, level by level, each level closed in
-   one of three ways. `unit` is the length of the weight of a space on that level (1, 2 or 3 bytes;
-   a weight string is a whole number of units).
+   Two images are equal exactly when the collation says that the strings are equal. Images sort in
+   the collation's order. No image is a prefix of another one, so key parts are simply concatenated.
+   An image is the collation's weight string, level by level. Each level is closed in one of three
+   ways. `unit` is the length of the weight of a space on that level: 1, 2 or 3 bytes. A weight
+   string is a whole number of units.
 
    PAD SPACE (strings compare as if followed by endless spaces). Trailing space units are dropped,
    then

@@ -1,5 +1,5 @@
-/* The options of CREATE and ALTER TABLE: the engine's own, by the name that the server wants for
-   their struct, and which options of the server or of InnoDB the engine does not have. SHOW CREATE
+/* The options of CREATE and ALTER TABLE: the engine's own, and which options of the server or of
+   InnoDB the engine does not have. The server wants this name for the struct of the engine's own. SHOW CREATE
    TABLE shows what was given; the server keeps it in the .frm. Used by: hton (the list), ddl,
    inplace, ha_sluice. */
 #ifndef SLUICE_TABLE_OPTIONS_H

@@ -3,13 +3,12 @@
    needs them:
    - an index-only read, and a record of the server's own (an ordered scan of partitions compares
      the keys of such records);
-   - a row event. It is applied as it came, and brings no value for a column that the primary does
-     not have, or need not log
-     (binlog_row_image=MINIMAL); one that it brings may be computed otherwise there. A row that it changes was read, and read_set says what
-     the server then computed;
-   - a BLOB of a system-versioned row that changes: the server computes it twice, and the second
-     time its bytes take the place of the old
-     row's, which are then those of the new one.
+   - a row event. It is applied as it came. It brings no value for a column that the primary does
+     not have, or need not log (binlog_row_image=MINIMAL). The primary may compute a value that it
+     brings in another way. A row that it changes was read, and read_set says what the server then
+     computed;
+   - a BLOB of a system-versioned row that changes. The server computes it twice. The second time
+     its bytes take the place of the old row's, which are then those of the new one;
    - a row of a child that a cascade changes, and the parent's value for it.
    Called by: ha_read.cc, ha_write.cc, admin.cc, foreign_rows.cc. */
 #include "ha_sluice.h"

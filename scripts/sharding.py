@@ -151,13 +151,14 @@ def names(shard):
 
 
 def decided(router):
-    """The transactions that Spider has decided to commit, as XA COMMIT takes them."""
-    rows = router.sql("SELECT format_id, gtrid_length, bqual_length, HEX(data), status FROM mysql.spider_xa")
-    found = {}
-    for format_id, gtrid, bqual, data, status in rows:
-        at, end = 2 * int(gtrid), 2 * (int(gtrid) + int(bqual))
-        found[f"X'{data[:at].lower()}',X'{data[at:end].lower()}',{format_id}"] = status
-    return found
+    """The transactions that Spider has decided to commit: (gtrid, bqual) in hexadecimal."""
+    rows = router.sql("SELECT gtrid_length, bqual_length, LOWER(HEX(data)) FROM mysql.spider_xa WHERE status = 'COMMIT'")
+    return {(data[:2 * int(gtrid)], data[2 * int(gtrid):2 * (int(gtrid) + int(bqual))]) for gtrid, bqual, data in rows}
+
+
+def name_parts(name):
+    """(gtrid, bqual) of a name, in hexadecimal. XA RECOVER writes 'f','1' where the bytes are letters and digits, else X'0a',X'31',1."""
+    return tuple(digits or text.encode().hex() for digits, text in re.findall(r"X'([0-9A-Fa-f]*)'|'([^']*)'", name))[:2]
 
 
 def settle(router, shards):
@@ -166,7 +167,7 @@ def settle(router, shards):
     log, counts = decided(router), [0, 0]
     for shard in shards:
         for name in names(shard):
-            commits = log.get(name.lower().replace("x'", "X'")) == "COMMIT"
+            commits = name_parts(name) in log
             shard.sql(f"XA {'COMMIT' if commits else 'ROLLBACK'} {name}")
             counts[0 if commits else 1] += 1
     router.sql("DELETE FROM mysql.spider_xa; DELETE FROM mysql.spider_xa_member")

@@ -18,8 +18,8 @@ uint64_t slc_table_autoinc_reserve(slc_table *, const slc_autoinc_series *, uint
 /* The value after `value` in the series, which the counter becomes; the greatest number if there is
    none. */
 uint64_t slc_autoinc_after(const slc_autoinc_series *, uint64_t value);
-/* raise the counter to at least `next`, in memory at once, on disk with the next row change of this
-   table (or at once for reset) */
+/* raise the counter to at least `next`, in memory at once. It is on disk with the next row change
+   of this table; of reset, at once. */
 uint64_t slc_table_autoinc_raise(slc_table *, uint64_t next); /* what it was */
 /* Takes back a raise whose row was refused: the counter is what it was before, unless it has been
    raised since. */

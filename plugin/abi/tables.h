@@ -90,8 +90,8 @@ slc_err slc_tables_replace(slc_engine *, const slc_replacement *list, uint32_t c
 slc_err slc_table_truncate(slc_engine *, const char *name, const char *orphans);
 /* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of
    the table: its definition must not change. losers: also while transactions found at open are
-   being rolled back, or the rollback of one that has changed the table waits (an index build would
-   read their rows). by: one of them. */
+   being rolled back, or while the rollback of one that has changed the table waits. An index build
+   would read their rows. by: one of them. */
 slc_err slc_table_check_decided(slc_engine *, const char *name, int losers, uint64_t *by);
 int     slc_table_exists(slc_engine *, const char *name);
 void    slc_table_list(slc_engine *, slc_text_cb cb, void *ctx); /* one call per table name */
