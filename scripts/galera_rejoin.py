@@ -23,6 +23,7 @@ import time
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parent))
 import connection  # noqa: E402
+import display  # noqa: E402
 import pymysql.err  # noqa: E402
 from galera import CONFLICT, FULL_TRANSFER, NOT_THERE, Broken, Cluster, check_programs  # noqa: E402
 from server import ServerError, SqlError  # noqa: E402
@@ -120,7 +121,7 @@ class Subject:
 
 
 def measure(subjects, options):
-    worst = 0.0
+    worst, rows = 0.0, []
     for transfer in options.transfer or TRANSFERS:
         times = {engine: [] for engine in ENGINES}
         for number in range(options.rounds):
@@ -130,7 +131,9 @@ def measure(subjects, options):
         ours, theirs, ratio = (statistics.median(values) for values in (times["Sluice"], times["InnoDB"], ratios))
         beside = "InnoDB by rsync" if transfer == "sluice" else "InnoDB"
         print(f"{transfer}: Sluice {ours:.2f} s, {beside} {theirs:.2f} s, median of the ratios {ratio:.2f} of {len(ratios)} rounds", flush=True)
+        rows.append([transfer, f"{ours:.2f}", f"{theirs:.2f}", f"{ratio:.2f}"])
         worst = max(worst, ratio)
+    display.table(["state transfer", "Sluice, s", "InnoDB, s", "median of the ratios"], rows, "From the start of the killed node to Synced")
     return worst
 
 

@@ -26,6 +26,7 @@ import time
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 sys.path.insert(0, str(ROOT / "scripts"))
 import connection  # noqa: E402
+import display  # noqa: E402
 import engines  # noqa: E402
 import pymysql.err  # noqa: E402
 from server import PREFIX, Server, ServerError, SqlError, free_port  # noqa: E402
@@ -105,9 +106,8 @@ def rates(router, shards, options):
             fill(server, options.rows)
             for script in ("oltp_point_select", "oltp_insert"):
                 found[name][script].append(sysbench(server, script, options.rows, options.threads, options.seconds, options.seed + repeat))
-    print(f"{'':24} {'inserts/s':>10} {'point reads/s':>14}   medians of {options.repeats}, {options.threads} clients")
-    for name, of in found.items():
-        print(f"{name:24} {statistics.median(of['oltp_insert']):10.0f} {statistics.median(of['oltp_point_select']):14.0f}", flush=True)
+    rows = [[name, *(f"{statistics.median(of[script]):,.0f}" for script in ("oltp_insert", "oltp_point_select"))] for name, of in found.items()]
+    display.table(["where the rows are", "inserts/s", "point reads/s"], rows, f"medians of {options.repeats}, {options.threads} clients")
 
 
 # ---- crashes ----

@@ -119,7 +119,14 @@ impl World {
         let engine = self.engine().clone();
         let done = match online.is_filled {
             true => online.round(&engine),
-            false => online.fill(&engine),
+            false => {
+                // All rows are written in one step, and no other thread frees space in the log.
+                self.make_room(90)?;
+                match self.is_gone() {
+                    true => return Ok(false),
+                    false => online.fill(&engine),
+                }
+            }
         };
         let has_duplicates = online.unique_twice(&online.base);
         match done {
