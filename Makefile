@@ -256,7 +256,7 @@ sqltest: plugin
 .PHONY: test-11.8
 test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
-	scripts/trixie scripts/sqltest
+	scripts/trixie env MTR_PORT_BASE=27000 scripts/sqltest
 
 # The lab's load client, which the demo uses too; cargo knows whether it is out of date.
 .PHONY: lab-client

@@ -54,6 +54,7 @@ slc_err AlteredRow::take()
 {
   const uchar *from= m_table->record[0];
   uchar *to= m_altered->record[0];
+  m_rows++;
   if (m_is_same)
   {
     memcpy(to, from, m_altered->s->reclength);
@@ -68,7 +69,7 @@ slc_err AlteredRow::take()
     {
       if (!step.to.null_bit)
       {
-        my_error(ER_INVALID_USE_OF_NULL, MYF(0));
+        my_error(WARN_DATA_TRUNCATED, MYF(0), m_altered->field[step.to.field]->field_name.str, m_rows);
         return SLC_ROW_NOT_MADE;
       }
       to[step.to.null_offset]|= step.to.null_bit;

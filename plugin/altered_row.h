@@ -51,6 +51,7 @@ private:
   const TABLE *m_table;
   TABLE *m_altered;
   bool m_is_same;
+  ulong m_rows= 0; /* taken: errors name the row by its number */
   std::vector<uchar> m_defaults;
   std::vector<Step> m_steps;
   std::vector<AddedBlob> m_added_blobs;
