@@ -125,6 +125,7 @@ impl Level<'_> {
     }
     /// Of a row with children by this key: whether they may be changed. `child`: their table.
     fn may_cascade(&self, key: &ForeignKey, deletes: bool, child: &Table) -> Result<()> {
+        debug_assert!(self.count() <= LEVELS_MAX, "a longer chain was refused above");
         if !deletes && self.updates(key.child.table) {
             return Err(Error::RowIsReferenced(key.fault(child.name())));
         }
