@@ -73,6 +73,11 @@ void note_foreign_error(slc_err error, THD *thd)
     if (thd)
       keep_latest_foreign_error(thd, last_text);
     break;
+  case SLC_FOREIGN_DEPTH:
+    note_foreign_fault();
+    if (thd)
+      warn_of_foreign_key(thd, HA_ERR_ROW_IS_REFERENCED, last_text);
+    break;
   case SLC_FOREIGN_NEEDS_INDEX:
   case SLC_TABLE_IS_REFERENCED:
     note_foreign_fault();
@@ -155,7 +160,7 @@ int told_error(slc_err error)
 const char *error_text(int error)
 {
   /* The server knows the others, or prints what handler::get_error_message() says instead. */
-  if (error < SLUICE_ERR_FIRST && error != HA_ERR_FK_DEPTH_EXCEEDED)
+  if (error < SLUICE_ERR_FIRST)
     return "";
   return last_text;
 }

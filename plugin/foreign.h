@@ -73,6 +73,8 @@ public:
   const slc_foreign_def *defs();
   uint32_t count() const { return static_cast<uint32_t>(m_keys.size()); }
   const ForeignKey *named(const std::string &name) const;
+  /* After HA_ERR_FOUND_DUPP_KEY: with its database. */
+  std::string name_given_twice() const;
   /* The table whose place the created one takes; NULL: none. */
   const char *replaces() const { return m_replaces.empty() ? nullptr : m_replaces.c_str(); }
 

@@ -4,6 +4,7 @@
 #include "foreign.h"
 #include "connection.h"
 #include "engine.h"
+#include "errors.h"
 #include "key_parts.h"
 #include "table_path.h"
 #include <algorithm>
@@ -166,6 +167,15 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
   return 0;
 }
 
+std::string ForeignDefinition::name_given_twice() const
+{
+  for (size_t i= 0; i < m_keys.size(); i++)
+    for (size_t j= 0; j < i; j++)
+      if (same_name(m_keys[i].name, m_keys[j].name))
+        return m_keys[i].name;
+  return "";
+}
+
 /* Two of one table; the engine compares those of different tables. As in InnoDB, the error is
    another one if both are new. */
 int ForeignDefinition::check_names(THD *thd, size_t old_count) const
@@ -305,7 +315,13 @@ int ForeignAlter::prepare(THD *thd, const char *table, const TABLE *altered, con
     }
   m_is_unchecked= !checks_foreign_keys(thd);
   m_sets_foreign= (info->handler_flags & (ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY)) || !m_renamed.empty();
-  return m_sets_foreign && !altered->part_info ? m_foreign.of_alter(thd, table, altered, info->create_info, info->alter_info, m_renamed) : 0;
+  if (!m_sets_foreign || altered->part_info)
+    return 0;
+  const int error= m_foreign.of_alter(thd, table, altered, info->create_info, info->alter_info, m_renamed);
+  if (error != HA_ERR_FOUND_DUPP_KEY)
+    return error;
+  my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", m_foreign.name_given_twice().c_str());
+  return SLUICE_ERR_TOLD;
 }
 
 void ForeignAlter::put_into(slc_index_change *change, const TABLE *altered, const Codec &codec)
@@ -384,9 +400,14 @@ bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_i
     my_error(ER_DROP_INDEX_FK, MYF(0), needed_index(info));
     return true;
   }
+  const slc_bytes name= slc_foreign_name();
+  if (error == SLC_FOREIGN_NAME_TAKEN)
+  {
+    my_error(ER_FK_FAIL_ADD_SYSTEM, MYF(0), string_of(name).c_str());
+    return true;
+  }
   if (error != SLC_FOREIGN_NO_PARENT_INDEX && error != SLC_FOREIGN_NOT_NULL)
     return false;
-  const slc_bytes name= slc_foreign_name();
   const ForeignKey *const key= m_foreign.named(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
   if (!key)
     return false;

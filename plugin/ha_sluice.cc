@@ -341,7 +341,7 @@ bool ha_sluice::get_error_message(int error, String *text)
 {
   if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_TOLD)
     return true;                        // the message is there: no second one
-  if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW)
+  if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_FK_DEPTH_EXCEEDED)
   {
     append_foreign_fault(ha_thd(), text);
     return false;

@@ -162,7 +162,8 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   if (const int error= context->foreign.prepare(ha_thd(), m_share->name(), altered, info))
   {
-    print_error(error, MYF(0));
+    if (error != SLUICE_ERR_TOLD)
+      print_error(error, MYF(0));
     return true;
   }
   for (uint i= 0; i < info->index_add_count; i++)

@@ -38,8 +38,10 @@ pub fn code(error: &Error) -> slc_err {
                 last.duplicate_index = fault.index;
             }
         }
-        if let Error::ForeignDefinition(refusal) = error {
-            last.foreign.constraint.clone_from(&refusal.constraint);
+        match error {
+            Error::ForeignDefinition(refusal) => last.foreign.constraint.clone_from(&refusal.constraint),
+            Error::ForeignNameTaken(name) => last.foreign.constraint.clone_from(name),
+            _ => {}
         }
     });
     match error {
@@ -66,7 +68,7 @@ pub fn code(error: &Error) -> slc_err {
         Error::ForeignDuplicate(_) => SLC_FOREIGN_DUPLICATE,
         Error::ForeignNeedsIndex(_) => SLC_FOREIGN_NEEDS_INDEX,
         Error::TableIsReferenced(_) => SLC_TABLE_IS_REFERENCED,
-        Error::ForeignDepth(_) => SLC_FOREIGN_DEPTH,
+        Error::ForeignDepth(..) => SLC_FOREIGN_DEPTH,
         Error::ForeignDefinition(refusal) => match refusal.flaw {
             ForeignFlaw::NoParentIndex => SLC_FOREIGN_NO_PARENT_INDEX,
             ForeignFlaw::NotNull => SLC_FOREIGN_NOT_NULL,

@@ -78,9 +78,9 @@ pub enum Error {
     /// A cascade would give two child rows the same unique value.
     #[error("a cascade makes a duplicate key in table {}", .0.child)]
     ForeignDuplicate(Box<ForeignFault>),
-    /// A cascade would go deeper than foreign keys may.
-    #[error("a cascade of foreign keys is deeper than {0} levels")]
-    ForeignDepth(u32),
+    /// A cascade would make the chain longer than this number of rows.
+    #[error("a chain of cascades has at most {} rows", .1)]
+    ForeignDepth(Box<ForeignFault>, u32),
     /// A foreign key cannot be made, or is in the way of a change of definitions.
     #[error("{}", .0.why)]
     ForeignDefinition(Box<ForeignRefusal>),
@@ -221,6 +221,7 @@ impl Error {
             Error::NoReferencedRow(fault)
             | Error::RowIsReferenced(fault)
             | Error::ForeignDuplicate(fault)
+            | Error::ForeignDepth(fault, _)
             | Error::ForeignNeedsIndex(fault)
             | Error::TableIsReferenced(fault) => Some(fault),
             _ => None,

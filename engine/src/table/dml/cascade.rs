@@ -18,7 +18,7 @@ use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::{is_met_first, References};
+use crate::table::dml::references::References;
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
@@ -31,11 +31,60 @@ pub(in crate::table) const LEVELS_MAX: u32 = 15;
 /// A row in a chain of cascades, and the rows above it.
 #[derive(Clone, Copy)]
 pub(in crate::table) struct Level<'a> {
-    above: Option<&'a Level<'a>>,
+    above: Option<Above<'a>>,
     table: FileId,
     updates: bool,
     /// The foreign key that updates the row. It is not checked for this row.
     by: Option<&'a ForeignKey>,
+}
+
+/// A row whose children are looked for.
+#[derive(Clone, Copy)]
+struct Above<'a> {
+    level: &'a Level<'a>,
+    layout: &'a Layout,
+    changed: &'a ChangedRow<'a>,
+    /// The index to which the children refer.
+    index: IndexId,
+}
+
+impl Above<'_> {
+    /// This row, or one above it, was among the children with this key. As in InnoDB it still
+    /// counts, although it is changed: indexes come in their order, and its entry would go later.
+    fn was_child(&self, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
+        if self.layout.id == key.child.table && self.index < key.child.index {
+            let old = self.changed.old_key(self.layout, key.child.index)?;
+            if old.is_some_and(|old| old.starts_with(prefix)) {
+                return Ok(true);
+            }
+        }
+        match &self.level.above {
+            Some(above) => above.was_child(key, prefix),
+            None => Ok(false),
+        }
+    }
+}
+
+impl<'a> Above<'a> {
+    /// The new entry of this row, or one above it, in the parent's index of this foreign key, if
+    /// it would be written later in InnoDB. It is no parent yet.
+    fn unwritten_parent(&self, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
+        let end = key
+            .parent
+            .as_ref()
+            .filter(|end| end.table == self.layout.id && self.index <= end.index);
+        let stays =
+            |end: &ForeignEnd| matches!(self.changed, ChangedRow::Updated(_)) && end.index == self.layout.clustered.id;
+        if let Some(end) = end.filter(|end| !stays(end)) {
+            if let Some(new) = self.changed.new_key(self.layout, end.index)? {
+                return Ok(Some(new));
+            }
+        }
+        match &self.level.above {
+            Some(above) => above.unwritten_parent(key),
+            None => Ok(None),
+        }
+    }
 }
 
 impl Level<'_> {
@@ -62,17 +111,28 @@ impl Level<'_> {
     fn carries_out(&self, key: &ForeignKey, changed: &ChangedRow<'_>, layout: &Layout) -> bool {
         let is_by = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
         let parent = key.parent.as_ref().map(|end| end.table);
-        let is_above = parent.is_some_and(|parent| self.above.is_some_and(|above| above.has(parent)));
+        let is_above = parent.is_some_and(|parent| self.above.is_some_and(|above| above.level.has(parent)));
         self.by.is_some_and(is_by) || (is_above && changed.keeps_reference(layout, key))
     }
     fn has(&self, table: FileId) -> bool {
-        self.table == table || self.above.is_some_and(|above| above.has(table))
+        self.table == table || self.above.is_some_and(|above| above.level.has(table))
     }
     fn count(&self) -> u32 {
-        1 + self.above.map_or(0, Level::count)
+        1 + self.above.map_or(0, |above| above.level.count())
     }
     fn updates(&self, table: FileId) -> bool {
-        self.updates && self.table == table || self.above.is_some_and(|above| above.updates(table))
+        self.updates && self.table == table || self.above.is_some_and(|above| above.level.updates(table))
+    }
+    /// Of a row with children by this key: whether they may be changed. `child`: their table.
+    fn may_cascade(&self, key: &ForeignKey, deletes: bool, child: &Table) -> Result<()> {
+        debug_assert!(self.count() <= LEVELS_MAX, "a longer chain was refused above");
+        if !deletes && self.updates(key.child.table) {
+            return Err(Error::RowIsReferenced(key.fault(child.name())));
+        }
+        if self.count() >= LEVELS_MAX {
+            return Err(Error::ForeignDepth(key.fault(child.name()), LEVELS_MAX));
+        }
+        Ok(())
     }
 }
 
@@ -145,7 +205,11 @@ impl RowWriter {
     fn steps_by_age(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
         let layout = row.table.layout();
         let is_exempt = |key: &ForeignKey| row.level.carries_out(key, row.changed, layout);
-        let Some(mut references) = self.begin_references(trx, row.table, row.changed, &is_exempt)? else {
+        let unwritten = |key: &ForeignKey| match &row.level.above {
+            Some(above) => above.unwritten_parent(key),
+            None => Ok(None),
+        };
+        let Some(mut references) = self.begin_references(trx, row.table, row.changed, &is_exempt, &unwritten)? else {
             return Ok(false);
         };
         let done = match self.own_steps(trx, row, &mut references) {
@@ -219,7 +283,7 @@ impl RowWriter {
 
     /// False: the operation runs again.
     fn follow_key(&self, trx: &mut Trx, row: &ChainedRow<'_>, key: &ForeignKey) -> Result<bool> {
-        let (table, changed, layout) = (row.table, row.changed, row.table.layout());
+        let (changed, layout) = (row.changed, row.table.layout());
         let Some(end) = key.parent.as_ref().filter(|end| end.table == layout.id) else {
             return Ok(false);
         };
@@ -237,20 +301,30 @@ impl RowWriter {
             Some(_) => return Ok(true),
             None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
         };
-        let changes_rows = action.changes_children() && changed.is_deleted();
-        if !changes_rows && is_its_own_child(layout, changed, key, &prefix)? {
-            return Err(Error::RowIsReferenced(key.fault(table.name())));
-        }
+        let above = Above {
+            level: row.level,
+            layout,
+            changed,
+            index: end.index,
+        };
+        let was_child = above.was_child(key, &prefix)?;
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
+        if was_child && !action.changes_children() {
+            return Err(Error::RowIsReferenced(key.fault(children.table.name())));
+        }
+        if was_child {
+            let deletes = changed.is_deleted() && action == ForeignAction::Cascade;
+            row.level.may_cascade(key, deletes, &children.table)?;
+        }
         // Of one index, as in InnoDB: the row's own entry goes first, also if its key stays.
         if end.index == key.child.index {
             children.ignore(old);
         }
         match action.changes_children() {
             false => self.refuse(trx, key, &mut children),
-            true => self.cascade(trx, row, key, &mut children),
+            true => self.cascade(trx, row, above, key, &mut children),
         }
     }
 
@@ -262,7 +336,14 @@ impl RowWriter {
         }
     }
 
-    fn cascade(&self, trx: &mut Trx, row: &ChainedRow<'_>, key: &ForeignKey, children: &mut Children) -> Result<bool> {
+    fn cascade(
+        &self,
+        trx: &mut Trx,
+        row: &ChainedRow<'_>,
+        above: Above<'_>,
+        key: &ForeignKey,
+        children: &mut Children,
+    ) -> Result<bool> {
         let (table, changed, action) = (row.table, row.changed, row.action(key));
         let parent = table.name();
         let deletes = changed.is_deleted() && action == ForeignAction::Cascade;
@@ -284,7 +365,7 @@ impl RowWriter {
             value,
             new_key,
             level: Level {
-                above: Some(row.level),
+                above: Some(above),
                 table: key.child.table,
                 updates: !deletes,
                 by: (!deletes).then_some(key),
@@ -310,12 +391,7 @@ impl RowWriter {
                     Next::None => break,
                     Next::Unbound => return Ok(false),
                 };
-                if !cascade.deletes && level.updates(cascade.key.child.table) {
-                    return Err(Error::RowIsReferenced(cascade.key.fault(children.table.name())));
-                }
-                if level.count() >= LEVELS_MAX {
-                    return Err(Error::ForeignDepth(LEVELS_MAX));
-                }
+                level.may_cascade(cascade.key, cascade.deletes, &children.table)?;
                 debug_assert!(
                     level.count() < LEVELS_MAX,
                     "the thread's stack has room for no more cascades in cascades"
@@ -444,16 +520,6 @@ fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut 
             key.spec.name
         ))),
     }
-}
-
-/// The row referred to itself. As in InnoDB, that alone refuses the change, unless the entry of the
-/// child's index has gone before the parent's: indexes come in their order.
-fn is_its_own_child(layout: &Layout, changed: &ChangedRow<'_>, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
-    if !key.is_to_itself() || !is_met_first(key) {
-        return Ok(false);
-    }
-    let old = changed.old_key(layout, key.child.index)?;
-    Ok(old.is_some_and(|old| old.starts_with(prefix)))
 }
 
 /// The child's new key refers to the parent's new key, or to nothing.

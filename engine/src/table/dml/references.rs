@@ -7,7 +7,8 @@
 //! index is reported first, as in InnoDB.
 //!
 //! A row may be its own parent, if its entry in the parent's index is written first. An entry that
-//! the same change has removed by then does not count as a parent.
+//! the same change has removed by then does not count as a parent. As in InnoDB, neither does one
+//! of a row above in a chain of cascades that would be written after the cascade.
 //!
 //! **K5** An operation runs again if its foreign keys were bound anew meanwhile.
 //!
@@ -36,7 +37,7 @@ struct Missing {
     key: Arc<ForeignKey>,
     /// None: the foreign key is unbound.
     parent_key: Option<Vec<u8>>,
-    /// The row's own old entry, which does not count as a parent.
+    /// The row's own old entry, or one above in a chain, which does not count as a parent.
     gone: Option<Vec<u8>>,
 }
 
@@ -51,13 +52,15 @@ impl References {
 
 impl RowWriter {
     /// Locks the parents that the row will need. None: the operation runs again. `is_exempt`: the
-    /// change carries the foreign key out itself, and its parent is not checked.
-    pub(in crate::table) fn begin_references(
+    /// change carries the foreign key out itself, and its parent is not checked. `unwritten`: an
+    /// entry of a row above in a chain of cascades, which does not count as a parent.
+    pub(in crate::table) fn begin_references<'a>(
         &self,
         trx: &mut Trx,
         table: &Table,
-        changed: &ChangedRow<'_>,
+        changed: &ChangedRow<'a>,
         is_exempt: &dyn Fn(&ForeignKey) -> bool,
+        unwritten: &dyn Fn(&ForeignKey) -> Result<Option<&'a [u8]>>,
     ) -> Result<Option<References>> {
         let mut references = References::default();
         if !trx.foreign_key_checks || changed.is_deleted() {
@@ -94,6 +97,9 @@ impl RowWriter {
                     }
                     if key.is_to_itself() && end.index <= key.child.index {
                         gone = changed.removed_entry(layout, end.index)?;
+                    }
+                    if gone.is_none() {
+                        gone = unwritten(key)?;
                     }
                     self.parents.lock_parent(trx, end, parent_key, gone)?
                 }
@@ -152,7 +158,7 @@ impl RowWriter {
 
 /// For a foreign key to the same table: the row's entry in the parent's index is written before its
 /// entry in the child's. Entries are written in the order in which their indexes were made.
-pub(in crate::table) fn is_met_first(key: &ForeignKey) -> bool {
+fn is_met_first(key: &ForeignKey) -> bool {
     let parent = key.parent.as_ref();
     parent.is_some_and(|end| end.index < key.child.index)
 }
