@@ -30,11 +30,12 @@ CacheSize=32M
 class Zabbix(Application):
     name = "Zabbix"
     packages = ("zabbix-server-mysql", "zabbix-frontend-php", "zabbix-agent", "php-cli", "php-mysql", "php-gd", "php-bcmath", "php-mbstring",
-                "php-xml", "php-ldap")
+                "php-xml", "php-ldap", "locales")
     databases = ("zabbix",)
     collation = "utf8mb4_bin"
 
     def install(self):
+        self.root.run("localedef -i en_US -f UTF-8 en_US.UTF-8")  # setup.php wants the locale of its language
         with self.step("schema.sql, images.sql and data.sql of the package"):
             for name in ("schema", "images", "data"):
                 self.root.run(f"(echo 'SET autocommit = 0;'; zcat {SCRIPTS}/{name}.sql.gz; echo 'COMMIT;') | {self.client()}")
