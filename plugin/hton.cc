@@ -513,6 +513,10 @@ INFORMATION_SCHEMA_TABLE("_TABLESPACES", "Files of the engine's directory, and w
 #ifdef SLUICE_STAND_IN
 #define EMPTY_TABLE(NAME, SHOWN) INFORMATION_SCHEMA_TABLE("_" #SHOWN, "As InnoDB's; always empty", innodb_##NAME##_init),
 INNODB_EMPTY_TABLES(EMPTY_TABLE)
+INFORMATION_SCHEMA_TABLE("_CMP", "Compressed pages: none", innodb_cmp_init),
+INFORMATION_SCHEMA_TABLE("_CMP_RESET", "Compressed pages: none", innodb_cmp_reset_init),
+INFORMATION_SCHEMA_TABLE("_CMPMEM", "Compressed pages in the buffer pool: none", innodb_cmpmem_init),
+INFORMATION_SCHEMA_TABLE("_CMPMEM_RESET", "Compressed pages in the buffer pool: none", innodb_cmpmem_reset_init),
 INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", innodb_metrics_init),
 INFORMATION_SCHEMA_TABLE("_SYS_TABLES", "Tables", innodb_sys_tables_init),
 INFORMATION_SCHEMA_TABLE("_SYS_TABLESTATS", "What is in memory of each table", innodb_sys_tablestats_init),

@@ -49,9 +49,8 @@ int foreign_columns_init(void *schema);
 #ifdef SLUICE_STAND_IN
 /* InnoDB's other tables; an empty one has the columns and no rows. */
 #define INNODB_EMPTY_TABLES(TABLE)                                                                                     \
-  TABLE(buffer_page, BUFFER_PAGE) TABLE(buffer_page_lru, BUFFER_PAGE_LRU) TABLE(cmp, CMP)                              \
+  TABLE(buffer_page, BUFFER_PAGE) TABLE(buffer_page_lru, BUFFER_PAGE_LRU)                                              \
   TABLE(cmp_per_index, CMP_PER_INDEX) TABLE(cmp_per_index_reset, CMP_PER_INDEX_RESET)                                  \
-  TABLE(cmp_reset, CMP_RESET) TABLE(cmpmem, CMPMEM) TABLE(cmpmem_reset, CMPMEM_RESET)                                  \
   TABLE(ft_being_deleted, FT_BEING_DELETED) TABLE(ft_config, FT_CONFIG)                                                \
   TABLE(ft_default_stopword, FT_DEFAULT_STOPWORD) TABLE(ft_deleted, FT_DELETED)                                        \
   TABLE(ft_index_cache, FT_INDEX_CACHE) TABLE(ft_index_table, FT_INDEX_TABLE)                                          \
@@ -59,6 +58,10 @@ int foreign_columns_init(void *schema);
 #define DECLARE_INIT(NAME, SHOWN) int innodb_##NAME##_init(void *schema);
 INNODB_EMPTY_TABLES(DECLARE_INIT)
 #undef DECLARE_INIT
+int innodb_cmp_init(void *schema);
+int innodb_cmp_reset_init(void *schema);
+int innodb_cmpmem_init(void *schema);
+int innodb_cmpmem_reset_init(void *schema);
 int innodb_metrics_init(void *schema);
 int innodb_sys_columns_init(void *schema);
 int innodb_sys_fields_init(void *schema);

@@ -16,48 +16,83 @@
 namespace sluice {
 
 const InnodbMetric innodb_metrics[]= {
-  {"lock_deadlocks", "deadlocks", 1},
-  {"lock_timeouts", "lock_wait_timeouts", 1},
-  {"lock_row_lock_current_waits", "row_lock_current_waits", 1},
-  {"lock_row_lock_time", "row_lock_time_us", 1000},
-  {"lock_row_lock_time_max", "row_lock_time_max_us", 1000},
-  {"lock_row_lock_waits", "row_lock_waits", 1},
-  {"buffer_pool_pages_read", "buffer_pool_reads", 1},
-  {"buffer_pool_pages_written", "buffer_pool_pages_flushed", 1},
-  {"buffer_pages_created", "pages_created", 1},
-  {"buffer_pages_read", "buffer_pool_reads", 1},
-  {"buffer_pages_written", "buffer_pool_pages_flushed", 1},
-  {"buffer_data_reads", "data_read", 1},
-  {"buffer_data_written", "data_written", 1},
-  {"os_data_reads", "data_reads", 1},
-  {"os_data_writes", "data_writes", 1},
-  {"os_data_fsyncs", "data_fsyncs", 1},
-  {"os_log_bytes_written", "redo_log_written", 1},
-  {"log_lsn_current", "redo_log_lsn", 1},
-  {"log_lsn_last_flush", "redo_log_lsn_flushed", 1},
-  {"log_lsn_last_checkpoint", "redo_log_checkpoint_lsn", 1},
-  {"log_lsn_checkpoint_age", "redo_log_checkpoint_age", 1},
-  {"log_max_modified_age_async", "redo_log_capacity", 1},
-  {"log_waits", "redo_log_buffer_waits", 1},
-  {"log_write_requests", "redo_log_groups", 1},
-  {"log_writes", "redo_log_writes", 1},
-  {"trx_rw_commits", "commits", 1},
-  {"trx_rollbacks", "rollbacks", 1},
-  {"trx_rollbacks_savepoint", "partial_rollbacks", 1},
-  {"trx_active_transactions", "active_transactions", 1},
-  {"trx_rseg_history_len", "history_list_length", 1},
-  {"purge_undo_log_pages", "undo_pages", 1},
-  {"dml_reads", "rows_read", 1},
-  {"dml_inserts", "rows_inserted", 1},
-  {"dml_deletes", "rows_deleted", 1},
-  {"dml_updates", "rows_updated", 1},
-  {"index_page_splits", "page_splits", 1},
-  {"index_page_merge_successful", "page_merges", 1},
-  {"ibuf_merges", "change_buffer_merges", 1},
-  {"ibuf_merges_insert", "change_buffer_merged_inserts", 1},
-  {"ibuf_merges_delete_mark", "change_buffer_merged_delete_marks", 1},
-  {"ibuf_merges_delete", "change_buffer_merged_deletes", 1},
-  {nullptr, nullptr, 0},
+  {"lock_deadlocks", "lock", "value", "deadlocks", 1},
+  {"lock_timeouts", "lock", "value", "lock_wait_timeouts", 1},
+  {"lock_row_lock_current_waits", "lock", "value", "row_lock_current_waits", 1},
+  {"lock_row_lock_time", "lock", "status_counter", "row_lock_time_us", 1000},
+  {"lock_row_lock_time_max", "lock", "value", "row_lock_time_max_us", 1000},
+  {"lock_row_lock_waits", "lock", "status_counter", "row_lock_waits", 1},
+  {"buffer_pool_pages_read", "buffer", "counter", "buffer_pool_reads", 1},
+  {"buffer_pool_pages_written", "buffer", "counter", "buffer_pool_pages_flushed", 1},
+  {"buffer_pages_created", "buffer", "status_counter", "pages_created", 1},
+  {"buffer_pages_read", "buffer", "status_counter", "buffer_pool_reads", 1},
+  {"buffer_pages_written", "buffer", "status_counter", "buffer_pool_pages_flushed", 1},
+  {"buffer_data_reads", "buffer", "status_counter", "data_read", 1},
+  {"buffer_data_written", "buffer", "status_counter", "data_written", 1},
+  {"os_data_reads", "os", "status_counter", "data_reads", 1},
+  {"os_data_writes", "os", "status_counter", "data_writes", 1},
+  {"os_data_fsyncs", "os", "status_counter", "data_fsyncs", 1},
+  {"os_log_bytes_written", "os", "status_counter", "redo_log_written", 1},
+  {"log_lsn_current", "recovery", "value", "redo_log_lsn", 1},
+  {"log_lsn_last_flush", "recovery", "value", "redo_log_lsn_flushed", 1},
+  {"log_lsn_last_checkpoint", "recovery", "value", "redo_log_checkpoint_lsn", 1},
+  {"log_lsn_checkpoint_age", "recovery", "value", "redo_log_checkpoint_age", 1},
+  {"log_max_modified_age_async", "recovery", "value", "redo_log_capacity", 1},
+  {"log_waits", "recovery", "status_counter", "redo_log_buffer_waits", 1},
+  {"log_write_requests", "recovery", "status_counter", "redo_log_groups", 1},
+  {"log_writes", "recovery", "status_counter", "redo_log_writes", 1},
+  {"trx_rw_commits", "transaction", "counter", "commits", 1},
+  {"trx_rollbacks", "transaction", "counter", "rollbacks", 1},
+  {"trx_rollbacks_savepoint", "transaction", "counter", "partial_rollbacks", 1},
+  {"trx_active_transactions", "transaction", "value", "active_transactions", 1},
+  {"trx_rseg_history_len", "transaction", "value", "history_list_length", 1},
+  {"purge_undo_log_pages", "purge", "counter", "undo_pages", 1},
+  {"dml_reads", "dml", "counter", "rows_read", 1},
+  {"dml_inserts", "dml", "counter", "rows_inserted", 1},
+  {"dml_deletes", "dml", "counter", "rows_deleted", 1},
+  {"dml_updates", "dml", "counter", "rows_updated", 1},
+  {"index_page_splits", "index", "status_counter", "page_splits", 1},
+  {"index_page_merge_successful", "index", "counter", "page_merges", 1},
+  {"ibuf_merges", "change_buffer", "status_counter", "change_buffer_merges", 1},
+  {"ibuf_merges_insert", "change_buffer", "status_counter", "change_buffer_merged_inserts", 1},
+  {"ibuf_merges_delete_mark", "change_buffer", "status_counter", "change_buffer_merged_delete_marks", 1},
+  {"ibuf_merges_delete", "change_buffer", "status_counter", "change_buffer_merged_deletes", 1},
+  {"buffer_pool_reads", "buffer", "status_counter", "buffer_pool_reads", 1},
+  {"buffer_pool_read_requests", "buffer", "status_counter", "buffer_pool_read_requests", 1},
+  {"buffer_pool_wait_free", "buffer", "status_counter", "buffer_pool_wait_free", 1},
+  {"buffer_pool_read_ahead", "buffer", "status_counter", "buffer_pool_read_ahead", 1},
+  {"buffer_pool_pages_total", "buffer", "value", "buffer_pool_pages_total", 1},
+  {"buffer_pool_pages_dirty", "buffer", "value", "buffer_pool_pages_dirty", 1},
+  {"buffer_pool_pages_free", "buffer", "value", "buffer_pool_pages_free", 1},
+  {nullptr, nullptr, nullptr, nullptr, 0},
+};
+
+const InnodbMetric innodb_metrics_of_status[]= {
+  {"lock_row_lock_time_avg", "lock", "value", "row_lock_time_avg", 1},
+  {"buffer_pool_size", "server", "value", "buffer_pool_pages_total", 1},
+  {"buffer_pool_write_requests", "buffer", "status_counter", "buffer_pool_write_requests", 1},
+  {"buffer_pool_read_ahead_evicted", "buffer", "status_counter", "buffer_pool_read_ahead_evicted", 1},
+  {"buffer_pool_pages_misc", "buffer", "value", "buffer_pool_pages_misc", 1},
+  {"buffer_pool_pages_data", "buffer", "value", "buffer_pool_pages_data", 1},
+  {"buffer_pool_bytes_data", "buffer", "value", "buffer_pool_bytes_data", 1},
+  {"buffer_pool_bytes_dirty", "buffer", "value", "buffer_pool_bytes_dirty", 1},
+  {"buffer_LRU_batch_flush_total_pages", "buffer", "status_counter", "buffer_pool_pages_LRU_flushed", 1},
+  {"buffer_LRU_batch_evict_total_pages", "buffer", "status_counter", "buffer_pool_pages_LRU_freed", 1},
+  {"os_pending_reads", "os", "counter", "data_pending_reads", 1},
+  {"os_pending_writes", "os", "counter", "data_pending_writes", 1},
+  {"trx_undo_slots_cached", "transaction", "value", "", 1},
+  {"adaptive_hash_searches", "adaptive_hash_index", "status_counter", "adaptive_hash_hash_searches", 1},
+  {"adaptive_hash_searches_btree", "adaptive_hash_index", "status_counter", "adaptive_hash_non_hash_searches", 1},
+  {"file_num_open_files", "file_system", "value", "num_open_files", 1},
+  {"ibuf_merges_discard_insert", "change_buffer", "status_counter", "ibuf_discarded_inserts", 1},
+  {"ibuf_merges_discard_delete_mark", "change_buffer", "status_counter", "ibuf_discarded_delete_marks", 1},
+  {"ibuf_merges_discard_delete", "change_buffer", "status_counter", "ibuf_discarded_deletes", 1},
+  {"ibuf_size", "change_buffer", "status_counter", "ibuf_size", 1},
+  {"innodb_activity_count", "server", "status_counter", "", 1},
+  {"innodb_dblwr_writes", "server", "status_counter", "dblwr_writes", 1},
+  {"innodb_dblwr_pages_written", "server", "status_counter", "dblwr_pages_written", 1},
+  {"innodb_page_size", "server", "value", "page_size", 1},
+  {nullptr, nullptr, nullptr, nullptr, 0},
 };
 
 namespace {
@@ -162,29 +197,16 @@ const char *const absent[]= {"have_lz4", "have_lzo", "have_lzma", "have_bzip2", 
 /* Variables that are texts, by their number in slc_pool_status_text(). */
 const char *const texts[]= {"buffer_pool_resize_status", "buffer_pool_dump_status", "buffer_pool_load_status"};
 
-/* The lists of one SHOW STATUS, in the memory of the statement. */
+/* The list of one SHOW STATUS, in the memory of the statement. */
 class List
 {
 public:
-  explicit List(THD *thd) : m_thd(thd)
-  {
-    const uint32_t count= slc_counter_count();
-    std::vector<uint64_t> values(count);
-    slc_counter_values(engine, values.data());
-    for (uint32_t i= 0; i < count; i++)
-      m_counters[slc_counter_name(i)]= values[i];
-    m_counters[INSTANT_ALTERS]= instant_alters;
-  }
+  explicit List(THD *thd) : m_thd(thd) {}
 
-  uint64_t counter(const char *name) const
-  {
-    const auto found= m_counters.find(name);
-    return found == m_counters.end() ? 0 : found->second;
-  }
-  void add(const char *name, uint64_t value, enum_mysql_show_type type= SHOW_LONGLONG)
+  void add(const char *name, uint64_t value, enum_mysql_show_type type)
   {
     uint64_t *const kept= static_cast<uint64_t *>(thd_alloc(m_thd, sizeof value));
-    if (!kept || !m_names.insert(name).second)
+    if (!kept)
       return;
     *kept= value;
     add(name, kept, type);
@@ -213,8 +235,6 @@ private:
   }
 
   THD *const m_thd;
-  std::unordered_map<std::string, uint64_t> m_counters;
-  std::unordered_set<std::string> m_names;
   std::vector<SHOW_VAR> m_rows;
 };
 
@@ -234,22 +254,10 @@ int show_innodb(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var_t
 {
   static SHOW_VAR nothing[]= {{nullptr, nullptr, SHOW_LONG}};
   List list(thd);
-  for (const Status &status : innodb_status)
-    list.add(status.name, list.counter(status.counter) * status.factor / status.divisor + list.counter(status.more));
-  const uint64_t total= list.counter("buffer_pool_pages_total"), free= list.counter("buffer_pool_pages_free");
-  const uint64_t data= total > free ? total - free : 0;
-  list.add("buffer_pool_pages_data", data);
-  list.add("buffer_pool_bytes_data", data * PAGE_BYTES);
-  list.add("page_size", PAGE_BYTES);
-  const uint64_t waits= list.counter("row_lock_waits");
-  list.add("row_lock_time_avg", waits ? list.counter("row_lock_time_us") / 1000 / waits : 0);
+  for (const auto &[name, value] : status_numbers())
+    list.add(name, value, strcmp(name, "redo_log_enabled") ? SHOW_LONGLONG : SHOW_BOOL);
   for (const char *const name : absent)
     list.add_text(name, "OFF");
-  for (uint32_t i= 0; i < slc_counter_count(); i++)
-  {
-    const char *const name= slc_counter_name(i);
-    list.add(name, list.counter(name), strcmp(name, "redo_log_enabled") ? SHOW_LONGLONG : SHOW_BOOL);
-  }
   for (uint i= 0; i < array_elements(texts); i++)
   {
     Copy copy= {thd, nullptr};
@@ -264,6 +272,40 @@ int show_innodb(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var_t
 }
 
 } // namespace
+
+StatusNumbers status_numbers()
+{
+  const uint32_t count= slc_counter_count();
+  std::vector<uint64_t> values(count);
+  slc_counter_values(engine, values.data());
+  std::unordered_map<std::string, uint64_t> counters;
+  for (uint32_t i= 0; i < count; i++)
+    counters[slc_counter_name(i)]= values[i];
+  counters[INSTANT_ALTERS]= instant_alters;
+  const auto counter= [&counters](const char *name) -> uint64_t {
+    const auto found= counters.find(name);
+    return found == counters.end() ? 0 : found->second;
+  };
+
+  StatusNumbers all;
+  std::unordered_set<std::string> names;
+  const auto add= [&](const char *name, uint64_t value) {
+    if (names.insert(name).second)
+      all.emplace_back(name, value);
+  };
+  for (const Status &status : innodb_status)
+    add(status.name, counter(status.counter) * status.factor / status.divisor + counter(status.more));
+  const uint64_t total= counter("buffer_pool_pages_total"), free= counter("buffer_pool_pages_free");
+  const uint64_t data= total > free ? total - free : 0;
+  add("buffer_pool_pages_data", data);
+  add("buffer_pool_bytes_data", data * PAGE_BYTES);
+  add("page_size", PAGE_BYTES);
+  const uint64_t waits= counter("row_lock_waits");
+  add("row_lock_time_avg", waits ? counter("row_lock_time_us") / 1000 / waits : 0);
+  for (uint32_t i= 0; i < count; i++)
+    add(slc_counter_name(i), values[i]);
+  return all;
+}
 
 struct st_mysql_show_var stand_in_status[]= {
   SHOW_FUNC_ENTRY("Innodb", &show_innodb),

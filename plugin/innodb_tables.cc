@@ -259,41 +259,93 @@ int fill_files(THD *thd, TABLE_LIST *tables, COND *)
 
 /* ---- metrics ---- */
 
-void store_metric(NamedRow &row, const slc_metric &metric, const std::string &name, uint64_t divisor)
+void store_metric(NamedRow &row, const slc_metric &metric, const InnodbMetric &shown, const std::string &comment)
 {
   row.begin();
-  row.text("NAME", name).text("SUBSYSTEM", metric.subsystem).number("COUNT", metric.value / divisor);
-  row.number("COUNT_RESET", metric.value / divisor).number("TIME_ELAPSED", metric.elapsed_s).number("ENABLED", 1);
+  row.text("NAME", std::string(shown.name)).text("SUBSYSTEM", std::string(shown.subsystem));
+  row.number("COUNT", metric.value / shown.divisor).number("COUNT_RESET", metric.value / shown.divisor);
+  row.number("TIME_ELAPSED", metric.elapsed_s).number("ENABLED", 1);
   if (metric.kind == SLC_METRIC_TOTAL)
   {
-    const double per_second= metric.per_second / static_cast<double>(divisor);
+    const double per_second= metric.per_second / static_cast<double>(shown.divisor);
     row.fraction("AVG_COUNT", per_second).fraction("AVG_COUNT_RESET", per_second);
   }
   if (metric.kind == SLC_METRIC_MAXIMUM)
-    row.number("MAX_COUNT", metric.value / divisor).number("MAX_COUNT_RESET", metric.value / divisor);
-  row.text("TYPE", std::string(metric.kind == SLC_METRIC_TOTAL ? "counter" : "value"));
+    row.number("MAX_COUNT", metric.value / shown.divisor).number("MAX_COUNT_RESET", metric.value / shown.divisor);
+  row.text("TYPE", std::string(shown.type));
   constexpr size_t COMMENT_CHARS= 193;
-  row.text("COMMENT", string_of(metric.comment).substr(0, COMMENT_CHARS));
+  row.text("COMMENT", comment.substr(0, COMMENT_CHARS));
   row.end();
 }
 
-/* Stores a counter under its own name, and under InnoDB's name if it has one. */
+struct Metrics
+{
+  NamedRow row;
+  uint64_t elapsed_s= 0;
+};
+
+/* Stores a counter under InnoDB's names, and under its own if that is not one of them. */
 void add_metric(void *ctx, const slc_metric *metric)
 {
-  NamedRow &row= *static_cast<NamedRow *>(ctx);
-  const std::string ours= string_of(metric->name);
-  for (const InnodbMetric *alias= innodb_metrics; alias->name; alias++)
-    if (ours == alias->counter)
-      store_metric(row, *metric, alias->name, alias->divisor);
-  store_metric(row, *metric, ours, 1);
+  Metrics &all= *static_cast<Metrics *>(ctx);
+  all.elapsed_s= metric->elapsed_s;
+  const std::string ours= string_of(metric->name), subsystem= string_of(metric->subsystem), comment= string_of(metric->comment);
+  bool stored= false;
+  for (const InnodbMetric *shown= innodb_metrics; shown->name; shown++)
+    if (ours == shown->counter)
+    {
+      store_metric(all.row, *metric, *shown, comment);
+      stored|= ours == shown->name;
+    }
+  const char *const type= metric->kind == SLC_METRIC_TOTAL ? "counter" : "value";
+  if (!stored)
+    store_metric(all.row, *metric, {ours.c_str(), subsystem.c_str(), type, "", 1}, comment);
+}
+
+/* Stores the metrics whose values are status variables. */
+void add_metrics_of_status(Metrics &all)
+{
+  std::map<std::string, uint64_t> numbers;
+  for (const auto &[name, value] : status_numbers())
+    numbers[name]= value;
+  for (const InnodbMetric *shown= innodb_metrics_of_status; shown->name; shown++)
+  {
+    slc_metric metric{};
+    metric.value= numbers[shown->counter];
+    metric.elapsed_s= all.elapsed_s;
+    metric.kind= strcmp(shown->type, "value") ? SLC_METRIC_TOTAL : SLC_METRIC_GAUGE;
+    metric.per_second= all.elapsed_s ? static_cast<double>(metric.value) / static_cast<double>(all.elapsed_s) : 0;
+    store_metric(all.row, metric, *shown, *shown->counter ? std::string("The status variable Innodb_") + shown->counter : "Always 0");
+  }
 }
 
 int fill_metrics(THD *thd, TABLE_LIST *tables, COND *)
 {
   if (!engine || is_hidden_from(thd))
     return 0;
+  Metrics all= {NamedRow(thd, tables->table)};
+  if (slc_metric_list(engine, add_metric, &all))
+    return 1;
+  add_metrics_of_status(all);
+  return all.row.failed();
+}
+
+/* ---- compressed pages ---- */
+
+/* There are none: a row of zeros for each size that InnoDB has. */
+int fill_page_sizes(THD *thd, TABLE_LIST *tables, COND *)
+{
+  if (is_hidden_from(thd))
+    return 0;
+  constexpr uint64_t SMALLEST_BYTES= 1024, LARGEST_BYTES= 16384;
   NamedRow row(thd, tables->table);
-  return slc_metric_list(engine, add_metric, &row) || row.failed();
+  for (uint64_t bytes= SMALLEST_BYTES; bytes <= LARGEST_BYTES; bytes*= 2)
+  {
+    row.begin();
+    row.number("page_size", bytes);
+    row.end();
+  }
+  return row.failed();
 }
 
 /* ---- the server's calls ---- */
@@ -314,6 +366,10 @@ int set_up(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_
   int innodb_##NAME##_init(void *schema) { return set_up(schema, innodb_##NAME##_columns, fill_nothing); }
 INNODB_EMPTY_TABLES(EMPTY_TABLE)
 
+int innodb_cmp_init(void *schema) { return set_up(schema, innodb_cmp_columns, fill_page_sizes); }
+int innodb_cmp_reset_init(void *schema) { return set_up(schema, innodb_cmp_reset_columns, fill_page_sizes); }
+int innodb_cmpmem_init(void *schema) { return set_up(schema, innodb_cmpmem_columns, fill_page_sizes); }
+int innodb_cmpmem_reset_init(void *schema) { return set_up(schema, innodb_cmpmem_reset_columns, fill_page_sizes); }
 int innodb_metrics_init(void *schema) { return set_up(schema, innodb_metrics_columns, fill_metrics); }
 int innodb_sys_columns_init(void *schema) { return set_up(schema, innodb_sys_columns_columns, fill_nothing); }
 int innodb_sys_fields_init(void *schema) { return set_up(schema, innodb_sys_fields_columns, fill_fields); }

@@ -30,11 +30,12 @@ CacheSize=32M
 class Zabbix(Application):
     name = "Zabbix"
     packages = ("zabbix-server-mysql", "zabbix-frontend-php", "zabbix-agent", "php-cli", "php-mysql", "php-gd", "php-bcmath", "php-mbstring",
-                "php-xml", "php-ldap")
+                "php-xml", "php-ldap", "locales")
     databases = ("zabbix",)
     collation = "utf8mb4_bin"
 
     def install(self):
+        self.root.run("localedef -i en_US -f UTF-8 en_US.UTF-8")  # setup.php wants the locale of its language
         with self.step("schema.sql, images.sql and data.sql of the package"):
             for name in ("schema", "images", "data"):
                 self.root.run(f"(echo 'SET autocommit = 0;'; zcat {SCRIPTS}/{name}.sql.gz; echo 'COMMIT;') | {self.client()}")
@@ -56,15 +57,16 @@ class Zabbix(Application):
         with self.step("setup.php in the browser"):
             self.root.run(f"rm -f {WEB}/conf/zabbix.conf.php")
             browser.open(self.address + "/setup.php")
-            browser.click("button[name='next[0]']")
-            browser.expect("Check of pre-requisites")
-            browser.click("button[name='next[1]']")
+            for number in (1, 2):  # the welcome, the check of pre-requisites
+                browser.click(f"button[name='next[{number}]']")
             for field, text in (("server", "127.0.0.1"), ("port", self.server.port), ("database", self.database), ("user", self.database),
                                 ("password", PASSWORD)):
                 browser.fill(f"#{field}", str(text))
-            browser.click("button[name='next[2]']")
+            if browser.script("return document.querySelector('#tls_encryption').checked"):
+                browser.click("label[for=tls_encryption]")  # the server of the trial has no certificate
+            browser.click("button[name='next[3]']")
             browser.fill("input[name=zbx_server_name]", "Trial")
-            for number in (3, 4):
+            for number in (4, 5):
                 browser.click(f"button[name='next[{number}]']")
             browser.expect("Congratulations")
             browser.click("button[name=finish]")
