@@ -256,13 +256,15 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
   const char *NAME##_words[]= {__VA_ARGS__, nullptr};                                                                  \
   TYPELIB NAME##_typelib= {array_elements(NAME##_words) - 1, "", NAME##_words, nullptr};                               \
   MYSQL_SYSVAR_ENUM(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, &NAME##_typelib);
+/* InnoDB's text variables are NULL, not empty. */
+#define NULL_IF_EMPTY(TEXT) (sizeof(TEXT) == 1 ? nullptr : (TEXT))
 #define INNODB_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                                      \
-  MYSQL_SYSVAR_STR(NAME, values.NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
+  MYSQL_SYSVAR_STR(NAME, values.NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, NULL_IF_EMPTY(DEFAULT));
 #define INNODB_SESSION_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_THDVAR_BOOL(NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
 #define INNODB_SESSION_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                              \
   MYSQL_THDVAR_UINT(NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
 #define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                              \
-  MYSQL_THDVAR_STR(NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
+  MYSQL_THDVAR_STR(NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, NULL_IF_EMPTY(DEFAULT));
 #include "innodb_variables.inc"
 #undef MAPPED
 #undef NO_EFFECT
