@@ -203,14 +203,26 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   return 0;
 }
 
+bool ha_sluice::is_repaired_by_copy(const HA_CHECK_OPT *options) const
+{
+  return !m_codec->secondary_count() || (options->flags & T_EXTEND) || !m_codec->indexed_virtual_columns().empty();
+}
+
+/* A REPAIR asks first. If repair() asked for a copy, the server would tell of OPTIMIZE. */
+int ha_sluice::check_for_upgrade(HA_CHECK_OPT *options)
+{
+  const bool copies= thd_sql_command(ha_thd()) == SQLCOM_REPAIR && !is_sequence() && is_repaired_by_copy(options);
+  return copies ? HA_ADMIN_NEEDS_ALTER : HA_ADMIN_OK;
+}
+
 /* The server has locked out everybody else. */
 int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
 {
   if (is_sequence())
     /* One row, no index; and the server cannot copy a sequence for a REPAIR. */
     return HA_ADMIN_NOT_IMPLEMENTED;
-  if (!m_codec->secondary_count() || (options->flags & T_EXTEND) || !m_codec->indexed_virtual_columns().empty())
-    return HA_ADMIN_TRY_ALTER;
+  if (is_repaired_by_copy(options))
+    return HA_ADMIN_TRY_ALTER;          // REPAIR ... USE_FRM
   int error= wait_until_decided(thd, m_share->name(), true);
   if (!error)
   {
@@ -239,7 +251,7 @@ int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
   if (slc_statistics_compute(m_share->table(), true))
     return HA_ADMIN_FAILED;
 #ifdef SLUICE_STAND_IN
-  wait_for_statistics_tables();
+  wait_for_statistics_tables(m_share->name());
 #endif
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }

@@ -3,6 +3,7 @@
    never dropped silently. */
 #include "ddl.h"
 #include "asleep.h"
+#include "column_notes.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
@@ -55,6 +56,9 @@ std::string sluice::schema_of(const TABLE *form, const RowHistory &history)
     }
     text+= "\n";
   }
+#ifdef SLUICE_STAND_IN
+  text+= lines_of_columns(form);
+#endif
   return text;
 }
 
@@ -197,6 +201,10 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     if (error)
       slc_table_drop(engine, name, nullptr);
   }
+#ifdef SLUICE_STAND_IN
+  if (error == SLC_OK && !info->tmp_table())
+    compute_statistics_of_new(name, form);
+#endif
   const int server= server_error(error, ha_thd(), name);
   if (error == SLC_FOREIGN_UNFIT && foreign.replaces())
     /* As InnoDB says it, which notices when the copy takes the table's place. */
@@ -273,6 +281,10 @@ int ha_sluice::truncate()
     error= open_error;
   if (m_share->table())
     m_cursor= slc_cursor_new(m_share->table());
+#ifdef SLUICE_STAND_IN
+  if (m_share->table() && !table->s->tmp_table)
+    (void) slc_statistics_compute(m_share->table(), true);
+#endif
   if (!error && !m_codec->history().is_empty())
   {
     const std::string schema= schema_of(table, m_codec->history().without_past());

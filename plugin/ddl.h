@@ -28,7 +28,8 @@ struct Definition
    key it has the collations of its parts: a later server compares whether it would make the same
    images. Text: "sluice 1", "definition HEX", "row N", "spaces 1" if a key has a CHAR whose image
    counts its spaces, the other lines of row_history.h, then a line for each key:
-   "key NAME COLUMN:COLLATION_ID[:desc] ...". */
+   "key NAME COLUMN:COLLATION_ID[:desc] ...". The stand-in adds a line for each column
+   (column_notes.h). */
 std::string schema_of(const TABLE *form, const RowHistory &history= RowHistory());
 /* Whether the images in the table are those that this version makes: a version before this one
    counted no spaces of a CHAR. */
@@ -41,6 +42,11 @@ bool schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition);
    read for an index, so no rollback may be left either; rollbacks continue after a restart, and
    after a ROLLBACK that met a broken page. */
 int wait_until_decided(THD *thd, const char *name, bool builds);
+
+#ifdef SLUICE_STAND_IN
+/* As InnoDB, a new table has statistics at once. In statistics.cc. */
+void compute_statistics_of_new(const char *name, TABLE *form);
+#endif
 
 /* Names of all tables of the engine that begin so. */
 std::vector<std::string> tables_with_prefix(const std::string &prefix);

@@ -27,6 +27,12 @@ ST_FIELD_INFO column_columns[]= {
   Show::Column("POS", Show::ULong(), NOT_NULL),
   Show::CEnd()};
 
+#ifdef SLUICE_STAND_IN
+constexpr size_t FIRST_POSITION= 0;
+#else
+constexpr size_t FIRST_POSITION= 1;
+#endif
+
 /* As in INNODB_SYS_FOREIGN. */
 enum { DELETE_CASCADE= 1, DELETE_SET_NULL= 2, UPDATE_CASCADE= 4, UPDATE_SET_NULL= 8, DELETE_NO_ACTION= 16, UPDATE_NO_ACTION= 32 };
 
@@ -79,7 +85,7 @@ void add_columns(SchemaRow &row, const ForeignKey &key)
     row.text(id_of(key));
     row.text(key.columns[i]);
     row.text(key.parent_columns[i]);
-    row.number(i + 1);
+    row.number(i + FIRST_POSITION);
     row.end();
   }
 }

@@ -4,6 +4,7 @@
 #include "cluster.h"
 #include "engine.h"
 #include "errors.h"
+#include "innodb_stats_tables.h"
 #include "settings.h"
 #include "slave.h"
 
@@ -262,6 +263,11 @@ int ha_sluice::external_lock(THD *thd, int type)
     m_lock= SLC_LOCK_NONE;
     return 0;
   }
+#ifdef SLUICE_STAND_IN
+  /* Before the statement has its snapshot. */
+  if (type == F_RDLCK && thd_sql_command(thd) == SQLCOM_SELECT && is_statistics_table(table->s))
+    wait_for_statistics_tables(nullptr);
+#endif
   m_connection= Connection::of(thd);
   if (const int error= m_connection->use(type == F_WRLCK))
     return error;

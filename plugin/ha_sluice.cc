@@ -327,6 +327,9 @@ int ha_sluice::extra(enum ha_extra_function operation)
   case EXTRA_END_COPY:
     if (const int error= end_copy())
       return error;
+#ifdef SLUICE_STAND_IN
+    (void) slc_statistics_compute(m_share->table(), true); // as InnoDB, which has them at once
+#endif
     return certify_new_table(ha_thd());
   case EXTRA_ABORT_COPY:
     end_load();

@@ -135,6 +135,7 @@ public:
   int analyze(THD *thd, HA_CHECK_OPT *options) override;
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *thd, HA_CHECK_OPT *options) override;
+  int check_for_upgrade(HA_CHECK_OPT *options) override;
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -316,6 +317,7 @@ private:
   bool publish_indexes(TABLE *altered, Alter_inplace_info *info);
 
   /* admin.cc */
+  bool is_repaired_by_copy(const HA_CHECK_OPT *options) const;
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);
   static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);
   static void report_orphans(void *ctx, const slc_orphans *orphans);

@@ -1,6 +1,7 @@
 /* mysql.innodb_table_stats and mysql.innodb_index_stats, as InnoDB keeps them: a thread writes the
-   engine's statistics there, within a second, and at once for ANALYZE TABLE. The engine does not
-   read the tables: a manual change is overwritten when statistics are computed again. The thread
+   engine's statistics there, within a second, and at once for ANALYZE TABLE and for a SELECT that
+   reads one of them. As in InnoDB, tables with STATS_PERSISTENT=0 have no rows there. The engine does
+   not read the tables: a manual change is overwritten when statistics are computed again. The thread
    runs statements on a connection inside the server, without binary log. There is no thread with
    innodb_read_only, and while the system tables are created. If a table cannot be written (it is
    missing, or locked), the error log gets one warning, and the thread tries again. Compiled only
@@ -15,6 +16,7 @@
 #include <condition_variable>
 #include <map>
 #include <mutex>
+#include <set>
 #include <thread>
 
 #ifdef SLUICE_STAND_IN
@@ -44,15 +46,37 @@ std::string quoted(const std::string &text)
 
 std::string time_of(int64_t seconds) { return "FROM_UNIXTIME(" + std::to_string(seconds) + ")"; }
 
+/* A subpartition is "partition.subpartition" in a TablePath. */
+std::string name_of(const TablePath &path)
+{
+  std::string partition= path.partition;
+  const size_t dot= partition.find('.');
+  if (dot != std::string::npos)
+    partition.replace(dot, 1, "#SP#");
+  return partition.empty() ? path.table : path.table + "#P#" + partition;
+}
+
+std::string key_of(const TablePath &path)
+{
+  return "database_name = " + quoted(path.schema) + " AND table_name = " + quoted(name_of(path));
+}
+
+/* Has the rows of a table written again. */
+void forget_values(Rows &rows, const std::string &table)
+{
+  for (auto &[key, values] : rows)
+    if (!key.compare(0, table.size(), table) && (key.size() == table.size() || key[table.size()] == ' '))
+      values.clear();
+}
+
 void add_row(void *ctx, const slc_statistics_row *row)
 {
   Statistics &all= *static_cast<Statistics *>(ctx);
   const TablePath path(string_of(row->table));
   const bool is_kept_here= path.schema == "mysql" && !path.table.compare(0, 7, "innodb_");
-  if (!row->computed || is_kept_here || !path.table.compare(0, 5, "#sql-"))
+  if (!row->computed || !row->persistent || is_kept_here || !path.table.compare(0, 5, "#sql-"))
     return;
-  const std::string table= path.partition.empty() ? path.table : path.table + "#P#" + path.partition;
-  const std::string key= "database_name = " + quoted(path.schema) + " AND table_name = " + quoted(table);
+  const std::string table= name_of(path), key= key_of(path);
   const std::string names= quoted(path.schema) + ", " + quoted(table) + ", ";
   if (!row->index.len)
   {
@@ -144,12 +168,14 @@ public:
     m_wake.notify_all();
     m_thread.join();
   }
-  void wait_for_a_round()
+  void wait_for_a_round(const char *table)
   {
     constexpr auto LONGEST= 2s;
     std::unique_lock<std::mutex> lock(m_mutex);
-    if (!m_thread.joinable() || m_stops)
+    if (!m_thread.joinable() || m_stops || std::this_thread::get_id() == m_thread.get_id())
       return;
+    if (table)
+      m_forgotten.insert(key_of(TablePath(table)));
     /* A round that runs now may have read the statistics before they changed. */
     const uint64_t wanted= m_rounds_begun + 1;
     m_asked= true;
@@ -169,7 +195,14 @@ private:
       if (m_stops || !mysqld_server_started)
         continue;
       const uint64_t round= ++m_rounds_begun;
+      const std::set<std::string> forgotten= std::move(m_forgotten);
+      m_forgotten.clear();
       lock.unlock();
+      for (const std::string &table : forgotten)
+      {
+        forget_values(m_written.of_tables, table);
+        forget_values(m_written.of_indexes, table);
+      }
       round_of_writes();
       lock.lock();
       m_rounds_ended= round;
@@ -204,6 +237,7 @@ private:
   std::condition_variable m_wake, m_done;
   bool m_stops= false, m_asked= false;
   uint64_t m_rounds_begun= 0, m_rounds_ended= 0;
+  std::set<std::string> m_forgotten;    // keys
   /* Of the thread alone. */
   Statistics m_written;
   bool m_is_known= false, m_warned= false;
@@ -221,7 +255,13 @@ void start_statistics_writer()
 
 void stop_statistics_writer() { writer.stop(); }
 
-void wait_for_statistics_tables() { writer.wait_for_a_round(); }
+void wait_for_statistics_tables(const char *table) { writer.wait_for_a_round(table); }
+
+bool is_statistics_table(const TABLE_SHARE *share)
+{
+  const std::string name(share->table_name.str, share->table_name.length);
+  return !strcmp(share->db.str, "mysql") && (name == "innodb_table_stats" || name == "innodb_index_stats");
+}
 
 } // namespace sluice
 

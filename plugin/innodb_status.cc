@@ -238,6 +238,27 @@ private:
   std::vector<SHOW_VAR> m_rows;
 };
 
+/* The engine's texts have times as "2026-11-29 06:48:52", InnoDB's as "261129  6:48:52". */
+std::string with_time_of_innodb(std::string text)
+{
+  static const char FORM[]= "2026-11-29 06:48:52";
+  constexpr size_t FORM_LENGTH= sizeof FORM - 1;
+  const auto is_time= [&](size_t at) {
+    for (size_t i= 0; i < FORM_LENGTH; i++)
+      if (isdigit(FORM[i]) ? !isdigit(static_cast<uchar>(text[at + i])) : FORM[i] != text[at + i])
+        return false;
+    return true;
+  };
+  for (size_t at= 0; at + FORM_LENGTH <= text.size(); at++)
+    if (is_time(at))
+    {
+      const std::string hour= text.substr(at + 11, 2);
+      text.replace(at, 13, text.substr(at + 2, 2) + text.substr(at + 5, 2) + text.substr(at + 8, 2) + " " +
+                             (hour[0] == '0' ? " " + hour.substr(1) : hour));
+    }
+  return text;
+}
+
 struct Copy
 {
   THD *thd;
@@ -247,7 +268,8 @@ struct Copy
 void copy_text(void *ctx, const char *text, size_t length)
 {
   Copy *const copy= static_cast<Copy *>(ctx);
-  copy->text= thd_strmake(copy->thd, text, length);
+  const std::string shown= with_time_of_innodb(std::string(text, length));
+  copy->text= thd_strmake(copy->thd, shown.data(), shown.size());
 }
 
 int show_innodb(THD *thd, SHOW_VAR *var, void *, system_status_var *, enum_var_type)

@@ -2,8 +2,10 @@
    always empty. INNODB_TRX, _LOCKS and _LOCK_WAITS are in lock_tables.cc, INNODB_BUFFER_POOL_STATS
    in buffer_pool_stats.cc, INNODB_SYS_FOREIGN and _FOREIGN_COLS in foreign_table.cc. A column whose
    value the engine does not have is NULL, or 0 if it must not be NULL. Shown to users with the
-   privilege PROCESS. Compiled only for a plugin with InnoDB's name.
+   privilege PROCESS. Of the columns of tables the catalog has notes (column_notes.cc). Compiled only
+   for a plugin with InnoDB's name.
    Called by: the server. */
+#include "column_notes.h"
 #include "engine.h"
 #include "errors.h"
 #include "information_schema.h"
@@ -11,7 +13,6 @@
 #include "innodb_names.h"
 #include "row_history.h"
 #include "settings.h"
-#include "table_path.h"
 #include <map>
 #include <vector>
 
@@ -21,12 +22,11 @@ namespace sluice {
 
 namespace {
 
-
+/* In InnoDB's form: "schema/table", each as the server names files. */
 std::string short_name(slc_bytes table)
 {
-  const TablePath path(string_of(table));
-  const std::string name= path.schema + "/" + path.table;
-  return path.partition.empty() ? name : name + "#P#" + path.partition;
+  const std::string name= string_of(table);
+  return name.compare(0, 2, "./") ? name : name.substr(2);
 }
 
 /* Stores the columns of a row by their names. */
@@ -120,16 +120,21 @@ bool get_dictionary(Dictionary *to)
   return !slc_table_info_list(engine, add_table, to) && !slc_statistics_list(engine, add_statistics, to);
 }
 
-/* How many columns a table has, by the note in the catalog (row_history.cc): "form ID PLACE ...".
-   InnoDB counts its three hidden ones, too. */
+/* In the order of InnoDB's own table, which is by name. */
+std::map<std::string, uint32_t> by_name(const Dictionary &all)
+{
+  std::map<std::string, uint32_t> ids;
+  for (const auto &[id, table] : all.tables)
+    ids[table.name]= id;
+  return ids;
+}
+
+/* InnoDB counts its three hidden columns, too, and no virtual ones. */
 uint64_t columns_of(const std::string &schema)
 {
   uint64_t count= 3;
-  for (size_t at= schema.find("\nform "); at != std::string::npos; at= schema.find("\nform ", at + 1))
-  {
-    ulong id, place;
-    count+= sscanf(schema.c_str() + at + 1, "form %lu %lu", &id, &place) == 2 && place != ColumnForm::NOWHERE;
-  }
+  for (const ColumnNote &column : column_notes(schema))
+    count+= !column.is_virtual();
   return count;
 }
 
@@ -143,8 +148,9 @@ int fill_tables(THD *thd, TABLE_LIST *tables, COND *)
   NamedRow row(thd, tables->table);
   /* The bits of a table with InnoDB's format DYNAMIC. */
   constexpr uint64_t DYNAMIC_FLAG= 33;
-  for (const auto &[id, table] : all.tables)
+  for (const auto &[name, id] : by_name(all))
   {
+    const Dictionary::Table &table= all.tables[id];
     row.begin();
     row.number("TABLE_ID", id).text("NAME", table.name).number("FLAG", DYNAMIC_FLAG).number("N_COLS", columns_of(table.schema));
     row.number("SPACE", id).text("ROW_FORMAT", std::string("Dynamic")).number("ZIP_PAGE_SIZE", 0).text("SPACE_TYPE", std::string("Single"));
@@ -161,8 +167,9 @@ int fill_tablestats(THD *thd, TABLE_LIST *tables, COND *)
   if (!get_dictionary(&all))
     return 1;
   NamedRow row(thd, tables->table);
-  for (const auto &[id, table] : all.tables)
+  for (const auto &[name, id] : by_name(all))
   {
+    const Dictionary::Table &table= all.tables[id];
     row.begin();
     row.number("TABLE_ID", id).text("NAME", table.name).number("STATS_INITIALIZED", table.has_statistics);
     row.number("NUM_ROWS", table.info.rows < 0 ? table.rows : table.info.rows).number("CLUST_INDEX_SIZE", table.clustered_pages);
@@ -170,6 +177,25 @@ int fill_tablestats(THD *thd, TABLE_LIST *tables, COND *)
     row.number("AUTOINC", MY_MAX(table.info.autoinc, 0)).number("REF_COUNT", table.info.handles);
     row.end();
   }
+  return row.failed();
+}
+
+int fill_columns(THD *thd, TABLE_LIST *tables, COND *)
+{
+  Dictionary all;
+  if (!engine || is_hidden_from(thd))
+    return 0;
+  if (!get_dictionary(&all))
+    return 1;
+  NamedRow row(thd, tables->table);
+  for (const auto &[id, table] : all.tables)
+    for (const ColumnNote &column : column_notes(table.schema))
+    {
+      row.begin();
+      row.number("TABLE_ID", id).text("NAME", column.name).number("POS", column.position).number("MTYPE", column.type);
+      row.number("PRTYPE", column.properties).number("LEN", column.length);
+      row.end();
+    }
   return row.failed();
 }
 
@@ -350,7 +376,11 @@ int fill_page_sizes(THD *thd, TABLE_LIST *tables, COND *)
 
 /* ---- the server's calls ---- */
 
-int fill_nothing(THD *, TABLE_LIST *, COND *) { return 0; }
+int fill_nothing(THD *thd, TABLE_LIST *, COND *)
+{
+  (void) is_hidden_from(thd);           // also of an empty table a user without the privilege gets the error
+  return 0;
+}
 
 int set_up(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
 {
@@ -371,7 +401,7 @@ int innodb_cmp_reset_init(void *schema) { return set_up(schema, innodb_cmp_reset
 int innodb_cmpmem_init(void *schema) { return set_up(schema, innodb_cmpmem_columns, fill_page_sizes); }
 int innodb_cmpmem_reset_init(void *schema) { return set_up(schema, innodb_cmpmem_reset_columns, fill_page_sizes); }
 int innodb_metrics_init(void *schema) { return set_up(schema, innodb_metrics_columns, fill_metrics); }
-int innodb_sys_columns_init(void *schema) { return set_up(schema, innodb_sys_columns_columns, fill_nothing); }
+int innodb_sys_columns_init(void *schema) { return set_up(schema, innodb_sys_columns_columns, fill_columns); }
 int innodb_sys_fields_init(void *schema) { return set_up(schema, innodb_sys_fields_columns, fill_fields); }
 int innodb_sys_indexes_init(void *schema) { return set_up(schema, innodb_sys_indexes_columns, fill_indexes); }
 int innodb_sys_tables_init(void *schema) { return set_up(schema, innodb_sys_tables_columns, fill_tables); }

@@ -3,6 +3,7 @@
    makes one note in the error log, when it gets a value that is not its default. Compiled only for
    a plugin with InnoDB's name. Called by: hton (at the start), the server. */
 #include "engine.h"
+#include "errors.h"
 #include "settings.h"
 #include <algorithm>
 #include <string>
@@ -99,14 +100,31 @@ void show_settings()
         variables[i].put(find_own_setting(name)->number());
 }
 
-uint64_t history_length()
+uint64_t counter(const char *name)
 {
   std::vector<uint64_t> values(slc_counter_count());
   slc_counter_values(engine, values.data());
   for (uint32_t i= 0; i < values.size(); i++)
-    if (!strcmp(slc_counter_name(i), "history_list_length"))
+    if (!strcmp(slc_counter_name(i), name))
       return values[i];
   return 0;
+}
+
+/* SET GLOBAL innodb_log_checkpoint_now, or a smaller innodb_max_dirty_pages_pct. Other connections
+   read and set variables meanwhile. */
+void write_dirty_pages()
+{
+  if (!engine || settings.read_only)
+    return;
+  mysql_mutex_unlock(&LOCK_global_system_variables);
+  (void) told_error(slc_engine_checkpoint(engine));
+  mysql_mutex_lock(&LOCK_global_system_variables);
+}
+
+uint64_t percent_of_dirty_pages()
+{
+  const uint64_t total= counter("buffer_pool_pages_total");
+  return total ? 100 * counter("buffer_pool_pages_dirty") / total : 0;
 }
 
 /* SET GLOBAL innodb_max_purge_lag_wait. The server holds its mutex of all variables. KILL ends the
@@ -117,22 +135,44 @@ void wait_for_purge(THD *thd, ulonglong length)
   if (settings.read_only)
     return;
   mysql_mutex_unlock(&LOCK_global_system_variables);
-  while (history_length() > length && thd_kill_level(thd) == THD_IS_NOT_KILLED)
+  while (counter("history_list_length") > length && thd_kill_level(thd) == THD_IS_NOT_KILLED)
     my_sleep(PAUSE_US);
   mysql_mutex_lock(&LOCK_global_system_variables);
+}
+
+/* In InnoDB's words: programs look for them. */
+void note_size_of_log(ulonglong bytes)
+{
+  constexpr double MIB_BYTES= 1 << 20;
+  sql_print_information(SLUICE_ENGINE_NAME ": Resized log to %.3fMiB", static_cast<double>(bytes) / MIB_BYTES);
 }
 
 void changed(THD *thd, const char *name)
 {
   Variable &set= variable(name);
   if (!strcmp(name, "max_purge_lag_wait"))
-    return wait_for_purge(thd, set.get());
+  {
+    wait_for_purge(thd, set.get());
+    return set.put(UINT_MAX32);         // as in InnoDB, the value is of the statement alone
+  }
+  if (!strcmp(name, "log_checkpoint_now"))
+  {
+    const bool wanted= set.get();
+    set.put(false);
+    return wanted ? write_dirty_pages() : void();
+  }
+  if (!strcmp(name, "max_dirty_pages_pct"))
+    return percent_of_dirty_pages() >= set.get() ? write_dirty_pages() : void();
   if (!set.what.setting)
     return set.is_default() || !set.what.why ? void() : note_no_effect(name);
   const OwnSetting &setting= *find_own_setting(set.what.setting);
   const ulonglong wanted= set.what.conversion.to_setting(set.get());
   if (!setting.at_start)
+  {
     setting.change(thd, wanted);
+    if (!strcmp(name, "log_file_size"))
+      note_size_of_log(setting.number());
+  }
   else if (setting.in_range(wanted) != setting.number())
     my_printf_error(ER_UNKNOWN_ERROR, "%s takes effect only at a start of the server: set it as an option", MYF(ME_WARNING | ME_ERROR_LOG),
                     variable_name(name).c_str());
@@ -216,13 +256,15 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
   const char *NAME##_words[]= {__VA_ARGS__, nullptr};                                                                  \
   TYPELIB NAME##_typelib= {array_elements(NAME##_words) - 1, "", NAME##_words, nullptr};                               \
   MYSQL_SYSVAR_ENUM(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, &NAME##_typelib);
+/* InnoDB's text variables are NULL, not empty. */
+#define NULL_IF_EMPTY(TEXT) (sizeof(TEXT) == 1 ? nullptr : (TEXT))
 #define INNODB_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                                      \
-  MYSQL_SYSVAR_STR(NAME, values.NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
+  MYSQL_SYSVAR_STR(NAME, values.NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, NULL_IF_EMPTY(DEFAULT));
 #define INNODB_SESSION_FLAG(NAME, OPTIONS, DEFAULT, WHAT) MYSQL_THDVAR_BOOL(NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT);
 #define INNODB_SESSION_INT(NAME, OPTIONS, DEFAULT, MIN, MAX, BLOCK, WHAT)                                              \
   MYSQL_THDVAR_UINT(NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, MIN, MAX, BLOCK);
 #define INNODB_SESSION_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                              \
-  MYSQL_THDVAR_STR(NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, DEFAULT);
+  MYSQL_THDVAR_STR(NAME, (OPTIONS) | PLUGIN_VAR_MEMALLOC, WHAT, check_##NAME, nullptr, NULL_IF_EMPTY(DEFAULT));
 #include "innodb_variables.inc"
 #undef MAPPED
 #undef NO_EFFECT
@@ -347,6 +389,9 @@ std::string in_names_of_innodb(const std::string &text)
 
 void take_innodb_options()
 {
+  if (values.open_files > open_files_limit)
+    sql_print_warning(SLUICE_ENGINE_NAME ": innodb_open_files %lu should not be greater than the open_files_limit %lu", values.open_files,
+                      static_cast<ulong>(open_files_limit));
   for (size_t i= 0; i < variable_count; i++)
     if (const char *name= variables[i].what.setting)
       find_own_setting(name)->start(variables[i].what.conversion.to_setting(variables[i].get()));

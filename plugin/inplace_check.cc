@@ -118,7 +118,7 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (info->ignore)
     return "IGNORE";
   if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
-    return "a column's type does not fit the values that rows have";
+    return ER_THD(thd, ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
   if (info->handler_flags & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_STORED_GCOL_EXPR))
     return "the expression of a generated column changes";
   if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD | FOREIGN_KEYS))

@@ -6,6 +6,7 @@
    tables change. The server's rec_per_key is made of it here.
    Called by: the server. */
 #include "ha_sluice.h"
+#include "ddl.h"
 #include "engine.h"
 #include "errors.h"
 #include "key_parts.h"
@@ -31,10 +32,8 @@ static uint8_t auto_recalc_of(const TABLE_SHARE *share)
   }
 }
 
-void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
+static void describe(slc_table *table, const TABLE_SHARE *share, const Codec &codec)
 {
-  if (m_statistics_described.exchange(true, std::memory_order_relaxed))
-    return;
   std::vector<std::vector<slc_key_part>> parts(1 + codec.secondary_count());
   for (uint i= 0; i < parts.size(); i++)
     if (i || codec.has_primary_key())
@@ -52,8 +51,27 @@ void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
     static_cast<uint32_t>(shapes.size()), shapes.data(),
     choice_of(share->db_create_options, HA_OPTION_STATS_PERSISTENT, HA_OPTION_NO_STATS_PERSISTENT), auto_recalc_of(share),
     share->stats_sample_pages};
-  slc_statistics_describe(m_table, &options);
+  slc_statistics_describe(table, &options);
 }
+
+void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
+{
+  if (!m_statistics_described.exchange(true, std::memory_order_relaxed))
+    describe(m_table, share, codec);
+}
+
+#ifdef SLUICE_STAND_IN
+/* An error is for the statement that needs the table's pages. */
+void sluice::compute_statistics_of_new(const char *name, TABLE *form)
+{
+  slc_table *made;
+  if (slc_table_open(engine, name, &made))
+    return;
+  describe(made, form->s, *Codec::build(form));
+  (void) slc_statistics_compute(made, true);
+  slc_table_close(made);
+}
+#endif
 
 /* ---- how many rows share a key ---- */
 

@@ -48,7 +48,7 @@ void store_names(SchemaRow &row, const slc_statistics_row *of)
 void add_table(void *ctx, const slc_statistics_row *table)
 {
   SchemaRow &row= *static_cast<SchemaRow *>(ctx);
-  if (row.failed() || table->index.len)
+  if (row.failed() || table->index.len || !table->computed)
     return;
   row.begin();
   store_names(row, table);

@@ -104,6 +104,15 @@ std::string strict_warning(const Unsupported &option)
          variable_name("strict_mode") + "=OFF: the table is then made without it, and a warning says so";
 }
 
+std::string lax_warning(const Unsupported &option)
+{
+#ifdef SLUICE_STAND_IN
+  if (option.why == ONE_ROW_FORMAT)
+    return SLUICE_ENGINE_NAME ": assuming ROW_FORMAT=DYNAMIC.";
+#endif
+  return std::string(SLUICE_ENGINE_NAME ": ") + option.name + " is ignored: " + option.why;
+}
+
 /* Partitions are asked for one by one. */
 void warn_once(THD *thd, const std::string &text)
 {
@@ -159,7 +168,7 @@ int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info,
       return refuse_option((std::string(option.name) + " (leave it out, or give DEFAULT)").c_str());
   const bool strict= strict_mode(thd);
   for (const Unsupported &option : found)
-    warn_once(thd, strict ? strict_warning(option) : std::string(SLUICE_ENGINE_NAME ": ") + option.name + " is ignored: " + option.why);
+    warn_once(thd, strict ? strict_warning(option) : lax_warning(option));
   return strict && !found.empty() ? refuse_option(found.front().name) : 0;
 }
 

@@ -35,11 +35,18 @@ struct TablePath
   /* As in a statement. */
   std::string quoted() const
   {
-    const std::string name= "`" + schema + "`.`" + table + "`";
-    return partition.empty() ? name : name + " /* Partition `" + partition + "` */";
+    const std::string name= in_backticks(schema) + "." + in_backticks(table);
+    return partition.empty() ? name : name + " /* Partition " + in_backticks(partition) + " */";
   }
 
 private:
+  static std::string in_backticks(const std::string &name)
+  {
+    std::string text= "`";
+    for (const char c : name)
+      text+= c == '`' ? std::string("``") : std::string(1, c);
+    return text + "`";
+  }
   static std::string shown(const std::string &part)
   {
     char name[NAME_LEN * 2 + 1];

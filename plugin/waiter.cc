@@ -9,7 +9,17 @@
 
 namespace sluice {
 
-static PSI_stage_info stage_waiting_for_row_lock= {0, "Waiting for row lock", 0};
+#ifdef SLUICE_STAND_IN
+/* As in InnoDB the statement's own state stays: programs look for it. */
+static PSI_stage_info stage_of_wait(const THD *thd)
+{
+  PSI_stage_info stage{};
+  const_cast<THD *>(thd)->backup_stage(&stage);
+  return stage;
+}
+#else
+static PSI_stage_info stage_of_wait(const THD *) { return {0, "Waiting for row lock", 0}; }
+#endif
 
 int Connection::wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us)
 {
@@ -17,9 +27,9 @@ int Connection::wait(void *ctx, volatile uint32_t *flag, uint64_t timeout_us)
   struct timespec until;
   set_timespec_nsec(until, MY_MIN(timeout_us, 1ULL << 50) * 1000);
   const Asleep asleep(self->m_thd, THD_WAIT_ROW_LOCK);
-  PSI_stage_info old_stage;
+  PSI_stage_info old_stage, stage= stage_of_wait(self->m_thd);
   mysql_mutex_lock(&self->m_mutex);
-  THD_ENTER_COND(self->m_thd, &self->m_cond, &self->m_mutex, &stage_waiting_for_row_lock, &old_stage);
+  THD_ENTER_COND(self->m_thd, &self->m_cond, &self->m_mutex, &stage, &old_stage);
   int result= SLC_WAIT_WOKEN;
   while (!*flag)
   {

@@ -285,6 +285,7 @@ pub struct slc_statistics_row {
     pub changes: u64,
     pub computed: i64,
     pub updated: i64,
+    pub persistent: u8,
     pub pages: u64,
     pub leaf_pages: u64,
     pub pages_read: u64,

@@ -119,6 +119,7 @@ fn row<'a>(of: &'a StatisticsRow<'a>) -> slc_statistics_row {
         changes: of.changes,
         computed: of.computed_s as i64,
         updated: of.updated_s as i64,
+        persistent: of.persistent as u8,
         pages: of.pages,
         leaf_pages: of.leaf_pages,
         pages_read: of.pages_read,

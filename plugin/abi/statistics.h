@@ -40,14 +40,15 @@ typedef struct {
   slc_bytes table, index;
   slc_bytes schema;          /* as in slc_table_def */
   uint64_t rows, changes;    /* changes since the statistics were computed */
-  int64_t  computed, updated;/* seconds since the epoch; 0 = never */
+  int64_t  computed, updated;/* seconds since the epoch; 0 = never: then there is no row of an index */
+  uint8_t  persistent;       /* kept over a restart */
   /* of the index; of the table: pages of the clustered index, of all others */
   uint64_t pages, leaf_pages, pages_read;
   const uint64_t *distinct;  /* as in slc_statistics_get */
   uint32_t distinct_count;
 } slc_statistics_row;
 typedef void (*slc_statistics_cb)(void *ctx, const slc_statistics_row *);
-/* of all tables that are not temporary */
+/* of all tables that are not temporary, also those without statistics */
 slc_err  slc_statistics_list(slc_engine *, slc_statistics_cb cb, void *ctx);
 uint64_t slc_index_leaf_pages(slc_table *, uint32_t index);
 /* A place between keys: before all that begin with `key`, or after them. An empty key: no bound. */

@@ -16,6 +16,8 @@ pub struct StatisticsRow<'a> {
     /// Seconds since the epoch; 0 = never.
     pub computed_s: u64,
     pub updated_s: u64,
+    /// Kept over a restart.
+    pub persistent: bool,
     /// Of a table: pages of the clustered index.
     pub pages: u64,
     /// Of a table: pages of all other indexes.
@@ -26,8 +28,8 @@ pub struct StatisticsRow<'a> {
 }
 
 impl StatisticsKeeper {
-    /// Hands out a row for each table, followed by one for each of its indexes. Tables without
-    /// statistics are left out.
+    /// Hands out a row for each table, followed by one for each of its indexes. Of a table without
+    /// statistics there is the first row alone, with `computed_s` 0.
     pub fn statistics_rows(&self, each: &mut dyn FnMut(&StatisticsRow<'_>)) -> Result<()> {
         let now_s = self.pool.disk().wall_s();
         for table in self.catalog.tables() {
@@ -35,9 +37,7 @@ impl StatisticsKeeper {
             if layout.temporary || table.is_gone() {
                 continue;
             }
-            let Some(found) = self.statistics(&table)? else {
-                continue;
-            };
+            let found = self.statistics(&table)?.unwrap_or_default();
             let (name, state) = (table.name(), &table.statistics);
             let computed_at = state.marks.lock().computed_at;
             let pages = |ordinal: usize| found.indexes.get(ordinal).map_or(0, |of| of.pages);
@@ -48,6 +48,7 @@ impl StatisticsKeeper {
                 changes: state.counts.changes().saturating_sub(computed_at),
                 computed_s: found.computed_s,
                 updated_s: state.look_for_changes(now_s),
+                persistent: state.is_persistent(&self.settings),
                 pages: pages(0),
                 leaf_pages: (1..found.indexes.len()).map(pages).sum(),
                 ..StatisticsRow::default()
