@@ -102,7 +102,7 @@ std::string from_hex(const char *hex)
 {
   std::string name;
   uint byte;
-  for (; sscanf(hex, "%2x", &byte) == 1 && hex[1] && hex[1] != '\n'; hex+= 2)
+  for (; isxdigit(static_cast<uchar>(hex[0])) && isxdigit(static_cast<uchar>(hex[1])) && sscanf(hex, "%2x", &byte) == 1; hex+= 2)
     name+= static_cast<char>(byte);
   return name;
 }

@@ -264,8 +264,8 @@ int ha_sluice::external_lock(THD *thd, int type)
     return 0;
   }
 #ifdef SLUICE_STAND_IN
-  /* Before the statement has its snapshot. */
-  if (type == F_RDLCK && thd_sql_command(thd) == SQLCOM_SELECT && is_statistics_table(table->s))
+  /* Before the statement has its snapshot. A change must not be followed by an older one. */
+  if (is_statistics_table(table->s))
     wait_for_statistics_tables(nullptr);
 #endif
   m_connection= Connection::of(thd);

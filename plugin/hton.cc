@@ -521,7 +521,7 @@ INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", innodb
 INFORMATION_SCHEMA_TABLE("_SYS_TABLES", "Tables", innodb_sys_tables_init),
 INFORMATION_SCHEMA_TABLE("_SYS_TABLESTATS", "What is in memory of each table", innodb_sys_tablestats_init),
 INFORMATION_SCHEMA_TABLE("_SYS_INDEXES", "Indexes of all tables", innodb_sys_indexes_init),
-INFORMATION_SCHEMA_TABLE("_SYS_COLUMNS", "As InnoDB's; always empty", innodb_sys_columns_init),
+INFORMATION_SCHEMA_TABLE("_SYS_COLUMNS", "The columns of tables", innodb_sys_columns_init),
 INFORMATION_SCHEMA_TABLE("_SYS_FIELDS", "The columns of indexes", innodb_sys_fields_init),
 INFORMATION_SCHEMA_TABLE("_SYS_TABLESPACES", "Data files", innodb_sys_tablespaces_init),
 INFORMATION_SCHEMA_TABLE("_SYS_FOREIGN", "Foreign keys of all tables", foreign_init),

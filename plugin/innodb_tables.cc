@@ -382,6 +382,11 @@ int fill_nothing(THD *thd, TABLE_LIST *, COND *)
   return 0;
 }
 
+int fill_nothing_for_all(THD *, TABLE_LIST *, COND *) { return 0; }
+
+/* As in InnoDB, every user may read one of them. */
+auto fill_of_empty(const char *name) { return strcmp(name, "ft_default_stopword") ? fill_nothing : fill_nothing_for_all; }
+
 int set_up(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_LIST *, COND *))
 {
   ST_SCHEMA_TABLE *table= static_cast<ST_SCHEMA_TABLE *>(schema);
@@ -393,7 +398,7 @@ int set_up(void *schema, ST_FIELD_INFO *columns, int (*fill_table)(THD *, TABLE_
 } // namespace
 
 #define EMPTY_TABLE(NAME, SHOWN)                                                                                       \
-  int innodb_##NAME##_init(void *schema) { return set_up(schema, innodb_##NAME##_columns, fill_nothing); }
+  int innodb_##NAME##_init(void *schema) { return set_up(schema, innodb_##NAME##_columns, fill_of_empty(#NAME)); }
 INNODB_EMPTY_TABLES(EMPTY_TABLE)
 
 int innodb_cmp_init(void *schema) { return set_up(schema, innodb_cmp_columns, fill_page_sizes); }
