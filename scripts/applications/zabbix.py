@@ -10,6 +10,7 @@ SCRIPTS = "/usr/share/zabbix-server-mysql"
 WEB = "/usr/share/zabbix"
 PHP_SETTINGS = "-d post_max_size=16M -d max_execution_time=300 -d max_input_time=300 -d date.timezone=UTC -d memory_limit=256M"
 HOSTS, ITEMS, VALUES = 20, 10, 100
+SELECT_ALL = "\ue009a\ue000"  # Control and A, as WebDriver names them
 SERVER_CONF = """DBHost=127.0.0.1
 DBPort={port}
 DBName={database}
@@ -59,9 +60,11 @@ class Zabbix(Application):
             browser.open(self.address + "/setup.php")
             for number in (1, 2):  # the welcome, the check of pre-requisites
                 browser.click(f"button[name='next[{number}]']")
-            for field, text in (("server", "127.0.0.1"), ("port", self.server.port), ("database", self.database), ("user", self.database),
+            # A script puts 0 into this field as soon as it is cleared, so its text is selected and typed over.
+            browser.type("#port", f"{SELECT_ALL}{self.server.port}")
+            for field, text in (("server", "127.0.0.1"), ("database", self.database), ("user", self.database),
                                 ("password", PASSWORD)):
-                browser.fill(f"#{field}", str(text))
+                browser.fill(f"#{field}", text)
             if browser.script("return document.querySelector('#tls_encryption').checked"):
                 browser.click("label[for=tls_encryption]")  # the server of the trial has no certificate
             browser.click("button[name='next[3]']")
