@@ -1,5 +1,5 @@
-/* The columns of a table as INNODB_SYS_COLUMNS shows them: notes in the engine's catalog, a line for
-   each column. Of the stand-in alone; the engine does not read them.
+/* The columns of a table as INNODB_SYS_COLUMNS shows them: notes in the engine's catalog, with a
+   line for each column. Of the stand-in alone; the engine does not read them.
    Used by: ddl (writes them), innodb_tables. */
 #ifndef SLUICE_COLUMN_NOTES_H
 #define SLUICE_COLUMN_NOTES_H

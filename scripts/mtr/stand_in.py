@@ -32,9 +32,11 @@ def why_unjudged(text):
 
 
 def grouped(reasons):
+    """A test stands under each part of its reason."""
     groups = {}
     for name, reason in reasons.items():
-        groups.setdefault(reason, []).append(name)
+        for part in reason.split("; "):
+            groups.setdefault(part, []).append(name)
     return sorted(groups.items(), key=lambda group: (-len(group[1]), group[0]))
 
 
@@ -43,11 +45,14 @@ def write_page(suite, verdict):
              "Written by `scripts/mtr/stand_in.py --page`. Each test ran with InnoDB and with [the stand-in](guide/stand-in.md), and the",
              "outputs were compared.", "", "| tests | |", "|---|--:|"]
     lines += [f"| {what} | {number} |" for number, what in verdict.counts()]
-    for title, groups in (("Different, by reason", grouped(verdict.different)), ("Wrong, or not looked at yet", grouped(dict.fromkeys(verdict.wrong, "not explained"))),
-                          ("Unjudged: InnoDB itself does not run them here", grouped({name: why_unjudged(text) for name, text in verdict.unjudged.items()}))):
+    for title, groups in (("Different, by reason", grouped(verdict.different)), ("Wrong, or not looked at yet", grouped(dict.fromkeys(verdict.wrong, "not explained")))):
         if groups:
             lines += ["", f"## {title}", "", "| reason | number | tests |", "|---|--:|---|"]
             lines += [f"| {reason} | {len(names)} | {', '.join(sorted(names))} |" for reason, names in groups]
+    unjudged = grouped({name: why_unjudged(text) for name, text in verdict.unjudged.items()})
+    if unjudged:
+        lines += ["", "## Unjudged: InnoDB itself does not run them here", "", "| reason | number |", "|---|--:|"]
+        lines += [f"| {reason} | {len(names)} |" for reason, names in unjudged]
     PAGE.write_text("\n".join(lines) + "\n")
 
 

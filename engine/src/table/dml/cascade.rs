@@ -66,8 +66,8 @@ impl Above<'_> {
 }
 
 impl<'a> Above<'a> {
-    /// The new entry of this row, or one above it, in the parent's index of this foreign key, if
-    /// it would be written later in InnoDB. It is no parent yet.
+    /// The new entry of this row, or one above it, in the parent's index of this foreign key. Only
+    /// if it would be written later in InnoDB: it is no parent yet.
     fn unwritten_parent(&self, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
         let end = key
             .parent

@@ -216,8 +216,8 @@ fn a_chain_has_a_limit() {
     t.check();
 }
 
-/// Rows that all refer to each other: the row at the end of the chain has the others as children,
-/// unless their entries go first, because the child's index is the older one.
+/// Rows that all refer to each other. The row at the end of the chain has the others as children,
+/// unless their entries go first. They go first if the child's index is the older one.
 #[test]
 fn a_chain_that_comes_back_has_the_limit_too() {
     for (older, newer, limit) in [("code", "ref", 14), ("ref", "code", 15)] {
