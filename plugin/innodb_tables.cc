@@ -115,8 +115,11 @@ void add_statistics(void *ctx, const slc_statistics_row *row)
   table.schema= string_of(row->schema);
 }
 
-bool get_dictionary(Dictionary *to)
+/* Empty without an engine, and for a user who may not see it. */
+bool get_dictionary(THD *thd, Dictionary *to)
 {
+  if (!engine || is_hidden_from(thd))
+    return true;
   return !slc_table_info_list(engine, add_table, to) && !slc_statistics_list(engine, add_statistics, to);
 }
 
@@ -141,9 +144,7 @@ uint64_t columns_of(const std::string &schema)
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *)
 {
   Dictionary all;
-  if (!engine || is_hidden_from(thd))
-    return 0;
-  if (!get_dictionary(&all))
+  if (!get_dictionary(thd, &all))
     return 1;
   NamedRow row(thd, tables->table);
   /* The bits of a table with InnoDB's format DYNAMIC. */
@@ -162,9 +163,7 @@ int fill_tables(THD *thd, TABLE_LIST *tables, COND *)
 int fill_tablestats(THD *thd, TABLE_LIST *tables, COND *)
 {
   Dictionary all;
-  if (!engine || is_hidden_from(thd))
-    return 0;
-  if (!get_dictionary(&all))
+  if (!get_dictionary(thd, &all))
     return 1;
   NamedRow row(thd, tables->table);
   for (const auto &[name, id] : by_name(all))
@@ -183,9 +182,7 @@ int fill_tablestats(THD *thd, TABLE_LIST *tables, COND *)
 int fill_columns(THD *thd, TABLE_LIST *tables, COND *)
 {
   Dictionary all;
-  if (!engine || is_hidden_from(thd))
-    return 0;
-  if (!get_dictionary(&all))
+  if (!get_dictionary(thd, &all))
     return 1;
   NamedRow row(thd, tables->table);
   for (const auto &[id, table] : all.tables)
@@ -251,7 +248,7 @@ int fill_by_index(THD *thd, TABLE_LIST *tables, slc_index_info_cb add)
   if (!engine || is_hidden_from(thd))
     return 0;
   IndexFill fill= {NamedRow(thd, tables->table), {}};
-  return !get_dictionary(&fill.all) || slc_index_info_list(engine, add, &fill) || fill.row.failed();
+  return !get_dictionary(thd, &fill.all) || slc_index_info_list(engine, add, &fill) || fill.row.failed();
 }
 
 int fill_indexes(THD *thd, TABLE_LIST *tables, COND *) { return fill_by_index(thd, tables, add_index); }
