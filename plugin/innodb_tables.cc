@@ -115,7 +115,7 @@ void add_statistics(void *ctx, const slc_statistics_row *row)
   table.schema= string_of(row->schema);
 }
 
-/* Empty without an engine, and for a user who may not see it. */
+/* Nothing without an engine, and for a user without the privilege PROCESS. */
 bool get_dictionary(THD *thd, Dictionary *to)
 {
   if (!engine || is_hidden_from(thd))
