@@ -99,6 +99,8 @@ class Run:
         options = ["--record", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={self.suite.minutes}", f"--parallel={self.suite.parallel}",
                    *(f"--mysqld={option}" for option in self._server_options())]
         self.tree.bootstrap_options = STAND_IN_OPTIONS if self.engine == STAND_IN else []
+        # An rsync that root starts to receive files writes as nobody, and could not write into root's data directories.
+        self.tree.as_nobody = self.suite.name in CLUSTER
         with display.Progress(len(names), f"{self.suite.name}, {self.engine}") as progress:
             def on_result(result):
                 progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")

@@ -96,6 +96,7 @@ HOW_TO_STAYS = re.compile(rb"(?!)")
 # A warning of the server's that a test expects; fewer are prepared where a statement of theirs was refused.
 PREPARED_AT_RESTART = (b"Found $prepared_at_server_restart prepared", b"Found .* prepared")
 GO_ON = b"--disable_abort_on_error\n"
+ABORT_ON_ERROR = (b"enable_abort_on_error", b"disable_abort_on_error")
 OF_ANOTHER_ENGINE = re.compile(r"(^|_)(myisam|aria|maria|heap|memory|archive|blackhole|csv|merge|federated)(_|$)")
 # Combinations that the server or the machine decides, not the test.
 COMBINATIONS_OF_THE_SERVER = ("maybe_debug", "platform", "word_size", "lcase_names")
@@ -142,6 +143,8 @@ class Suite:
                 name_engine(folder, SHOWN[engine])
             if folder.name != "include":
                 smooth(folder, HOW_TO_STAYS)
+            elif self.name in CLUSTER:
+                go_on_after_errors(folder)
         self.folder = tree.tests / "suite" / self.name
         (self.folder / "r").mkdir(exist_ok=True)
         return self._begin_tests(lambda name: True)
@@ -240,10 +243,18 @@ def smooth(folder, how_to=HOW_TO):
             text = path.read_bytes()
             parts = MASKS_OUTPUT.split(EXPECTED_ERROR.sub(b"", text))
             changed = b"".join(part if i % 2 else how_to.sub(b"", part) for i, part in enumerate(parts))
-            changed = changed.replace(b"enable_abort_on_error", b"disable_abort_on_error")
+            changed = changed.replace(*ABORT_ON_ERROR)
             changed = changed.replace(*PREPARED_AT_RESTART)
             if changed != text:
                 path.write_bytes(changed)
+
+
+def go_on_after_errors(folder):
+    """Of includes that the tests of a cluster take: some let errors end the test from there on."""
+    for path in folder.glob("*.inc"):
+        text = path.read_bytes()
+        if ABORT_ON_ERROR[0] in text:
+            path.write_bytes(text.replace(*ABORT_ON_ERROR))
 
 
 def keep_first_combinations(folder, engine):

@@ -47,6 +47,7 @@ class Tree:
         self.base = base_of(pathlib.Path(prefix).resolve())
         self.plugins = [pathlib.Path(plugin).resolve() for plugin in plugins]
         self.bootstrap_options = []  # of the server that makes the system tables, beside those of mtr
+        self.as_nobody = False  # run() by root: as the user nobody
         self.installed_tests = self._installed_tests()
         # Debian 12 calls these mysql and mysql-test, Debian 13 mariadb and mariadb-test.
         self.tests = self.folder / "share" / self.installed_tests.parent.name / self.installed_tests.name
@@ -105,6 +106,9 @@ class Tree:
                    f"--vardir={self.folder}/var", "--force", "--max-test-fail=0", "--max-save-core=0", "--max-save-datadir=0",
                    *([f"--suite={','.join(suites)}"] if suites else []), *options, *tests]
         output = self.folder / "output"
+        if self.as_nobody and os.geteuid() == 0:
+            subprocess.run(["chown", "-hR", "nobody:nogroup", self.folder], check=True)
+            command = ["setpriv", "--reuid=nobody", "--regid=nogroup", "--clear-groups", *command]
         results = []
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
         with open(output, "w") as log, subprocess.Popen(
