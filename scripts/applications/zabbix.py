@@ -56,7 +56,7 @@ class Zabbix(Application):
     def web_setup(self):
         browser = self.browser
         with self.step("setup.php in the browser"):
-            self.root.run(f"rm -f {WEB}/conf/zabbix.conf.php")
+            self.root.run("rm -f /etc/zabbix/zabbix.conf.php")  # of an earlier run
             browser.open(self.address + "/setup.php")
             for number in (1, 2):  # the welcome, the check of pre-requisites
                 browser.click(f"button[name='next[{number}]']")
@@ -98,10 +98,12 @@ class Zabbix(Application):
             self.api("trigger.create", description=f"Value is high on {name}", expression=f"last(/{name}/value.0)>1000", priority=4)
 
     def reload(self):
-        """Until the server takes values of the new items."""
+        """Until the server takes values of the new items: one value is stored."""
+        expected = self.stored() + 1
         self.root.run("zabbix_server -c /etc/zabbix/trial_server.conf -R config_cache_reload")
         probe = f"zabbix_sender -z 127.0.0.1 -p {self.listen} -s host-{HOSTS - 2} -k value.{ITEMS - 1} -o 1"
         wait_for("the server's knowledge of the new items", lambda: self.root.try_run(probe)[0] == 0)
+        self.wait_stored(expected)
 
     def send(self, high):
         """VALUES values of every item; the last ones are raised by `high`."""
@@ -120,9 +122,13 @@ class Zabbix(Application):
                    for table in ("history", "history_uint", "history_str", "history_text"))
 
     def send_and_count(self, high):
-        before = self.stored()
-        sent = self.send(high)
-        wait_for("the storing of all values", lambda: self.stored() == before + sent)
+        self.wait_stored(self.stored() + self.send(high))
+
+    def wait_stored(self, expected):
+        try:
+            wait_for("the storing of all values", lambda: self.stored() == expected, seconds=180)
+        except Failed as error:
+            raise Failed(f"{error}: {self.stored()} of {expected}") from error
 
     # ---- the ways through it ----
 
@@ -132,7 +138,7 @@ class Zabbix(Application):
         browser.fill("#name", "Admin")
         browser.fill("#password", "zabbix")
         browser.click("#enter")
-        browser.expect("Dashboards")
+        browser.expect("Latest data")
 
     def problems(self):
         return [problem["eventid"] for problem in self.api("problem.get", output="extend") if "Value is high" in problem["name"]]
@@ -161,7 +167,8 @@ class Zabbix(Application):
         with self.step("a host is renamed, another is deleted in the browser with its items"):
             self.api("host.update", hostid=self.hosts[0], name="Renamed host")
             browser.open(self.address + "/zabbix.php?action=host.list&filter_set=1&filter_host=host-" + str(HOSTS - 1))
-            browser.click(f"label[for='hostids_{self.hosts[-1]}']")
+            browser.click(f"#hostids_{self.hosts[-1]}")
+            browser.script("window.confirm = () => true")
             browser.click("//button[text()='Delete']")
             browser.expect("deleted")
             self.hosts.pop()

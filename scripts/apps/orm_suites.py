@@ -48,7 +48,11 @@ SQLALCHEMY_TESTS = """
     test/orm/test_unitofwork.py test/orm/test_unitofworkv2.py test/orm/test_versioning.py
     """.split()
 # (pattern of a test's name, why its outcome differs)
-STATED = ()
+STATED = (
+    ("test.dialect.mysql.test_compiler.*", "compares texts of statements, in a part of which InnoDB's name was replaced; asks no server"),
+    ("*.test_reflection_with_subpartition_options*", "expects the name InnoDB in the partitions that the server shows"),
+    ("*.test_reflect_fulltext", "FULLTEXT is refused"),
+)
 HOURS_MAX = 4
 
 

@@ -101,6 +101,8 @@ class Run:
         self.tree.bootstrap_options = STAND_IN_OPTIONS if self.engine == STAND_IN else []
         # An rsync that root starts to receive files writes as nobody, and could not write into root's data directories.
         self.tree.as_nobody = self.suite.name in CLUSTER
+        if self.tree.as_nobody and self.engine != YARDSTICK:
+            self.tree.programs = {"wsrep_sst_sluice": BUILD.parent / "target/release/sluice-backup"}
         with display.Progress(len(names), f"{self.suite.name}, {self.engine}") as progress:
             def on_result(result):
                 progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")

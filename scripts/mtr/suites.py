@@ -84,8 +84,10 @@ ENABLED = {"gcol": {"innodb_virtual_fk"}}
 TRX_OPTIONS = "--innodb-lock-wait-timeout=1 --loose-sluice-lock-wait-timeout=1 --loose-rocksdb-lock-wait-timeout=1\n"
 
 INNODB_BY_NAME = re.compile(r"(?<![\w/.-])innodb(?![\w/.:-]|\s+(?:status|mutex))", re.IGNORECASE)
+MARIABACKUP = re.compile(r"(wsrep[-_]sst[-_]method\s*=\s*)mariabackup", re.IGNORECASE)
 # As the server shows it: tests replace the name in their output.
 SHOWN = {"Sluice": "SLUICE", "RocksDB": "ROCKSDB"}
+AS_INNODB = {"stand-in"}
 SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
 HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
@@ -145,6 +147,8 @@ class Suite:
                 smooth(folder, HOW_TO_STAYS)
             elif self.name in CLUSTER:
                 go_on_after_errors(folder)
+            if self.name in CLUSTER and (engine in SHOWN or engine in AS_INNODB):
+                transfer_by_sluice(folder)
         self.folder = tree.tests / "suite" / self.name
         (self.folder / "r").mkdir(exist_ok=True)
         return self._begin_tests(lambda name: True)
@@ -247,6 +251,15 @@ def smooth(folder, how_to=HOW_TO):
             changed = changed.replace(*PREPARED_AT_RESTART)
             if changed != text:
                 path.write_bytes(changed)
+
+
+def transfer_by_sluice(folder):
+    """The method of Sluice's hot backup takes the place of mariabackup, with which the plugin does not load."""
+    for path in folder.rglob("*.cnf"):
+        text = path.read_text(errors="surrogateescape")
+        changed = MARIABACKUP.sub(r"\1sluice", text)
+        if changed != text:
+            path.write_text(changed, errors="surrogateescape")
 
 
 def go_on_after_errors(folder):

@@ -48,6 +48,7 @@ class Tree:
         self.plugins = [pathlib.Path(plugin).resolve() for plugin in plugins]
         self.bootstrap_options = []  # of the server that makes the system tables, beside those of mtr
         self.as_nobody = False  # run() by root: as the user nobody
+        self.programs = {}  # name -> file: in the server's PATH
         self.installed_tests = self._installed_tests()
         # Debian 12 calls these mysql and mysql-test, Debian 13 mariadb and mariadb-test.
         self.tests = self.folder / "share" / self.installed_tests.parent.name / self.installed_tests.name
@@ -138,6 +139,12 @@ class Tree:
             environment["MYSQLD_BOOTSTRAP"] = str(bootstrap)
         # gawk and patch of the prefix, where the system has none.
         environment["PATH"] = f"{environment.get('PATH', '/usr/bin:/bin')}:{self.base}/bin"
+        if self.programs:
+            folder = self.folder / "programs"
+            folder.mkdir(exist_ok=True)
+            for name, path in self.programs.items():
+                replace_link(folder / name, path)
+            environment["PATH"] = f"{folder}:{environment['PATH']}"
         return environment
 
 
