@@ -13,7 +13,7 @@
 #   make clean        removes what was compiled; distclean: the downloads too, and build/run, where the servers keep their data
 #   make help         prints this
 #   make stand-in     the plugin under InnoDB's name, build/ha_innodb.so; scripts/stand-in start makes a server of it
-#   make stand-in-test   compares that server with one that has InnoDB: variables, status variables, tables
+#   make stand-in-test   compares that server with one that has InnoDB: variables, status variables, tables; and a backup
 #   make stand-in-applications   WordPress, Redmine, Zabbix and others on that server, installed, used and crashed (root);
 #                     APPLICATIONS='Redmine Zabbix' some
 #   make mtr          MariaDB's suite storage_engine on Sluice, judged by InnoDB's output; MTR='--suite vcol,gcol' others,
@@ -230,7 +230,7 @@ stand-in:
 	@$(MAKE) --no-print-directory PLUGIN_NAME=InnoDB plugin
 
 .PHONY: stand-in-test
-stand-in-test: stand-in
+stand-in-test: stand-in sluice-backup
 	@scripts/standintest
 
 # APPLICATIONS='Redmine --on stand-in': one, on the stand-in alone; APPLICATIONS=--page: writes the guide's page too.

@@ -10,6 +10,7 @@ SCRIPTS = "/usr/share/zabbix-server-mysql"
 WEB = "/usr/share/zabbix"
 PHP_SETTINGS = "-d post_max_size=16M -d max_execution_time=300 -d max_input_time=300 -d date.timezone=UTC -d memory_limit=256M"
 HOSTS, ITEMS, VALUES = 20, 10, 100
+BATCHES_MAX = 10
 SELECT_ALL = "\ue009a\ue000"  # Control and A, as WebDriver names them
 SERVER_CONF = """DBHost=127.0.0.1
 DBPort={port}
@@ -34,6 +35,7 @@ class Zabbix(Application):
                 "php-xml", "php-ldap", "locales")
     databases = ("zabbix",)
     collation = "utf8mb4_bin"
+    sent_until = None  # the time of the last value that was sent
 
     def install(self):
         self.root.run("localedef -i en_US -f UTF-8 en_US.UTF-8")  # setup.php wants the locale of its language
@@ -106,9 +108,10 @@ class Zabbix(Application):
         self.wait_stored(expected)
 
     def send(self, high):
-        """VALUES values of every item; the last ones are raised by `high`."""
-        now = int(time.time())
-        lines = [f"host-{host} value.{item} {now - VALUES + second} {second + (high if second == VALUES - 1 else 0)}"
+        """VALUES values of every item; the last ones are raised by `high`. No two of an item have the same time."""
+        begin = self.sent_until or int(time.time()) - BATCHES_MAX * VALUES
+        self.sent_until = begin + VALUES
+        lines = [f"host-{host} value.{item} {begin + second} {second + (high if second == VALUES - 1 else 0)}"
                  for second in range(VALUES) for host in range(len(self.hosts)) for item in range(ITEMS)]
         self.write("/tmp/values", "\n".join(lines) + "\n")
         said = self.root.run(f"zabbix_sender -z 127.0.0.1 -p {self.listen} -T -i /tmp/values")
@@ -181,6 +184,7 @@ class Zabbix(Application):
 
     def before_crash(self):
         self.program.stop()
+        wait_for("the end of zabbix_server", lambda: "Zabbix Server stopped" in self.program.said())
 
     def after_crash(self):
         self.start_server()

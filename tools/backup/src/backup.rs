@@ -8,9 +8,11 @@
 //!    failed.
 use crate::other_engines::{OtherEngines, Position};
 use crate::pages::{PageState, Pages};
+use crate::plain_files::PlainFiles;
 use crate::progress::{Progress, Throttle};
-use crate::server::quoted;
+use crate::server::{quoted, Engine};
 use crate::stream::{about_text, u32_at, u64_at, About, Packer, ABOUT, BLANK, DONE};
+use crate::stream::{ALL_ENGINES, SLUICE_ONLY, WITHOUT_INNODB};
 use crate::target::{sync_names, Target};
 use crate::{BackupArguments, Result};
 use sluice::engine::backup::format::FrameReader;
@@ -138,6 +140,7 @@ pub fn write_to(arguments: &BackupArguments, target: Target, base: Option<Pages>
     let packer = Packer::new(BufWriter::with_capacity(BUFFER, target), arguments.compress)?;
     let mut backup = Backup {
         arguments,
+        engine: Engine::find(&arguments.connection)?,
         out: Shared(Arc::new(Mutex::new(packer))),
         progress: match arguments.for_server {
             true => Progress::for_server(),
@@ -215,8 +218,36 @@ fn save(path: &Path, bytes: &[u8]) -> Result<()> {
     sync_names(path)
 }
 
+/// What copies the other engines.
+enum Rest {
+    OtherEngines(OtherEngines),
+    PlainFiles(PlainFiles),
+}
+
+impl Rest {
+    fn is_over(&self) -> bool {
+        match self {
+            Rest::OtherEngines(rest) => rest.is_over(),
+            Rest::PlainFiles(rest) => rest.is_over(),
+        }
+    }
+    fn abort(self) {
+        match self {
+            Rest::OtherEngines(rest) => rest.abort(),
+            Rest::PlainFiles(rest) => rest.abort(),
+        }
+    }
+    fn finish(self) -> Result<Position> {
+        match self {
+            Rest::OtherEngines(rest) => rest.finish(),
+            Rest::PlainFiles(rest) => rest.finish(),
+        }
+    }
+}
+
 struct Backup<'a> {
     arguments: &'a BackupArguments,
+    engine: Engine,
     out: Shared,
     progress: Progress,
     pages: Pages,
@@ -235,7 +266,8 @@ impl Backup<'_> {
         let pipe = open_pipe(&scratch.pipe())?;
         let connection = &self.arguments.connection;
         let path = quoted(&scratch.pipe().display().to_string());
-        let version = connection.sql(&format!("SET GLOBAL sluice_backup_to = {path}; SELECT VERSION()"))?;
+        let begin = format!("SET GLOBAL {} = {path}; SELECT VERSION()", self.engine.variable());
+        let version = connection.sql(&begin)?;
         make_blocking(&pipe);
         let pipe = Throttle::new(pipe, self.arguments.throttle);
         let frames = FrameReader::new(BufReader::with_capacity(BUFFER, pipe));
@@ -259,7 +291,7 @@ impl Backup<'_> {
     fn follow(
         &mut self,
         frames: &mut FrameReader<impl Read>,
-        rest: &mut Option<OtherEngines>,
+        rest: &mut Option<Rest>,
         scratch: &Path,
     ) -> Result<(u64, String)> {
         loop {
@@ -340,7 +372,7 @@ impl Backup<'_> {
         self.out.put(PAGES, &[&head, pages].concat())
     }
     /// The data files are copied: now the other engines, and then the point.
-    fn start_rest(&mut self, scratch: &Path) -> Result<Option<OtherEngines>> {
+    fn start_rest(&mut self, scratch: &Path) -> Result<Option<Rest>> {
         if let Some(base) = &self.base {
             for file in self.pages.files() {
                 for (first, count) in self.pages.blank_since(base, file) {
@@ -354,21 +386,32 @@ impl Backup<'_> {
             self.arguments.connection.sql(stages)?;
             return Ok(None);
         }
-        self.progress
-            .say("Sluice's data files are copied; mariadb-backup copies the rest");
         let connection = self.arguments.connection.clone();
+        let variable = self.engine.variable();
         let end_server_part = move || {
             // The server may be gone: then its part has ended.
-            let _ = connection.sql("SET GLOBAL sluice_backup_to = ''");
+            let _ = connection.sql(&format!("SET GLOBAL {variable} = ''"));
         };
-        OtherEngines::start(self.arguments, scratch, self.out.clone(), end_server_part).map(Some)
+        let out = self.out.clone();
+        Ok(Some(match self.engine {
+            Engine::Sluice => {
+                self.progress
+                    .say("Sluice's data files are copied; mariadb-backup copies the rest");
+                Rest::OtherEngines(OtherEngines::start(self.arguments, scratch, out, end_server_part)?)
+            }
+            Engine::StandIn => {
+                self.progress
+                    .say("the data files are copied; the files of the other engines follow");
+                Rest::PlainFiles(PlainFiles::start(self.arguments, out, end_server_part))
+            }
+        }))
     }
     fn end(&mut self, point: u64, at: &str, rest: Position, version: Option<&String>) -> Result<()> {
         let position = at.split_once(' ');
         let position = position.map(|(file, position)| (file.to_string(), position.parse().unwrap_or(0)));
         if !self.arguments.sluice_only && rest != position {
             return Err(format!(
-                "Sluice's part ends at {} of the binary log, that of mariadb-backup at {}: another backup ran at the same time; try again",
+                "Sluice's part ends at {} of the binary log, that of the other engines at {}: another backup ran at the same time; try again",
                 shown(&position),
                 shown(&rest)
             ));
@@ -385,10 +428,10 @@ impl Backup<'_> {
         tell("time", seconds.to_string());
         tell(
             "kind",
-            if self.arguments.sluice_only {
-                "sluice only"
-            } else {
-                "all engines"
+            match (self.arguments.sluice_only, self.engine) {
+                (true, _) => SLUICE_ONLY,
+                (false, Engine::Sluice) => ALL_ENGINES,
+                (false, Engine::StandIn) => WITHOUT_INNODB,
             }
             .into(),
         );

@@ -13,6 +13,7 @@
 mod backup;
 mod other_engines;
 mod pages;
+mod plain_files;
 mod progress;
 mod restore;
 mod server;

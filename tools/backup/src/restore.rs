@@ -5,7 +5,7 @@
 //! checks each page. The files of the other engines come from the last backup.
 use crate::backup::summary;
 use crate::other_engines::{ends_with_us, prepare, Unpack};
-use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, BLANK, DONE, REST};
+use crate::stream::{parse_about, u32_at, About, Unpacker, ABOUT, ALL_ENGINES, BLANK, DONE, REST};
 use crate::target::{sync_file_system, sync_names};
 use crate::{RestoreArguments, Result};
 use sluice::engine::backup::{Restore, Restored};
@@ -91,7 +91,7 @@ pub fn run(arguments: &RestoreArguments) -> Result<()> {
     with_engine(arguments, &sluice, |_| Ok(()))?;
     say(arguments, "recovered; every page is checked");
     check(arguments, &sluice)?;
-    if about.get("kind").is_some_and(|kind| kind == "all engines") {
+    if about.get("kind").is_some_and(|kind| kind == ALL_ENGINES) {
         say(arguments, "checked; mariadb-backup prepares the other engines");
         prepare(arguments, &unfinished)?;
     }

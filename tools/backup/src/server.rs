@@ -1,6 +1,8 @@
 //! SQL statements, run by the client program `mariadb`, which has all options to log in.
+use crate::other_engines::last_lines;
 use crate::{Connection, Result};
-use std::process::{Command, Stdio};
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 impl Connection {
     /// Options for `mariadb` and `mariadb-backup`. Option files come first, as the programs ask.
@@ -47,6 +49,103 @@ impl Connection {
         }
         let rows = String::from_utf8_lossy(&output.stdout);
         Ok(rows.lines().map(str::to_string).collect())
+    }
+}
+
+/// The engine on the server, under one of its two names.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Engine {
+    Sluice,
+    /// The plugin that stands in for InnoDB.
+    StandIn,
+}
+
+impl Engine {
+    pub fn find(connection: &Connection) -> Result<Engine> {
+        let found = connection.sql(
+            "SELECT VARIABLE_NAME FROM information_schema.SYSTEM_VARIABLES WHERE VARIABLE_NAME IN ('SLUICE_BACKUP_TO', \
+             'INNODB_BACKUP_TO')",
+        )?;
+        match found.first().map(String::as_str) {
+            Some("INNODB_BACKUP_TO") => Ok(Engine::StandIn),
+            Some(_) => Ok(Engine::Sluice),
+            None => Err("the server has no Sluice: the plugin is not loaded".into()),
+        }
+    }
+    /// The variable that begins a backup.
+    pub fn variable(self) -> &'static str {
+        match self {
+            Engine::Sluice => "sluice_backup_to",
+            Engine::StandIn => "innodb_backup_to",
+        }
+    }
+}
+
+/// A session that lasts: a client program that is given one statement after another.
+pub struct Session {
+    client: Child,
+    statements: ChildStdin,
+    rows: BufReader<ChildStdout>,
+}
+
+/// A row after those of each statement.
+const MARK: &str = "sluice-backup: the statement has ended";
+
+impl Session {
+    pub fn start(connection: &Connection) -> Result<Session> {
+        let program = connection.client.display();
+        let mut command = Command::new(&connection.client);
+        connection.pass_password(&mut command);
+        let spawned = command
+            .args(connection.options())
+            .args(["--batch", "--skip-column-names", "--unbuffered"])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn();
+        let mut client = spawned.map_err(|e| format!("cannot run {program}: {e}"))?;
+        match (client.stdin.take(), client.stdout.take()) {
+            (Some(statements), Some(rows)) => Ok(Session {
+                client,
+                statements,
+                rows: BufReader::new(rows),
+            }),
+            _ => Err(format!("{program} has no input or output")),
+        }
+    }
+    /// Runs a statement. Returns its rows, columns separated by tabs.
+    pub fn run(&mut self, statement: &str) -> Result<Vec<String>> {
+        let sent = self
+            .statements
+            .write_all(format!("{statement};\nSELECT '{MARK}';\n").as_bytes())
+            .and_then(|()| self.statements.flush());
+        let mut rows = Vec::new();
+        while sent.is_ok() {
+            let mut line = String::new();
+            let n = self
+                .rows
+                .read_line(&mut line)
+                .map_err(|e| format!("the answer to {statement}: {e}"))?;
+            let line = line.trim_end_matches('\n');
+            if n == 0 {
+                break;
+            }
+            if line == MARK {
+                return Ok(rows);
+            }
+            rows.push(line.to_string());
+        }
+        // The client ends at the first error.
+        let why = self.client.stderr.take().map(last_lines).unwrap_or_default();
+        Err(format!("the server refused {statement}: {}", why.join(" ")))
+    }
+}
+
+impl Drop for Session {
+    fn drop(&mut self) {
+        // With the connection, its stage of a backup ends.
+        let _ = self.client.kill();
+        let _ = self.client.wait();
     }
 }
 

@@ -1,7 +1,7 @@
 //! The tool's own frames in a backup's stream, and compressed frames.
 //!
 //! ```text
-//! REST    bytes of the stream of mariadb-backup, in their order
+//! REST    bytes of the stream of mariadb-backup, or of one like it (`plain_files`), in their order
 //! ABOUT   lines `name=value`
 //! BLANK   file u32, first u32, count u32: pages that the base has, and that are zeros now
 //! PACKED  kind u32, length u32, then the frame's payload, compressed (LZ4 block)
@@ -17,6 +17,13 @@ pub const ABOUT: u32 = TOOL_KINDS + 1;
 pub const BLANK: u32 = TOOL_KINDS + 2;
 pub const PACKED: u32 = TOOL_KINDS + 3;
 pub const DONE: u32 = TOOL_KINDS + 4;
+
+/// Values of `kind` in the metadata: which files a backup has.
+pub const ALL_ENGINES: &str = "all engines";
+pub const SLUICE_ONLY: &str = "sluice only";
+/// All files of a server whose InnoDB is the stand-in. There is nothing for `mariadb-backup` to
+/// prepare.
+pub const WITHOUT_INNODB: &str = "all engines, no InnoDB";
 
 /// The metadata of a backup.
 pub type About = BTreeMap<String, String>;

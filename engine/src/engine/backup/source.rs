@@ -108,7 +108,7 @@ impl Backup {
         head.extend(bytes.to_le_bytes());
         self.out.put(BEGIN, &head, &self.log.start.encode())
     }
-    /// Copies a bounded piece. [`Phase::End`]: the backup is complete, and flushed to the writer.
+    /// Copies a bounded piece. [`Phase::End`]: the backup is complete, and the writer has it.
     /// In [`Phase::Log`] there may be nothing to copy for a while.
     pub fn step(&mut self) -> Result<Phase> {
         let stepped = self.try_step();
@@ -125,12 +125,10 @@ impl Backup {
         let more = self.copy_log()?;
         match self.control.phase() {
             Phase::Files => self.copy_files()?,
-            Phase::Log if !more => {
-                if let Some((point, about)) = self.control.point() {
-                    self.finish(point, &about)?;
-                }
-                self.out.flush()?;
-            }
+            Phase::Log if !more => match self.control.point() {
+                Some((point, about)) => self.finish(point, &about)?,
+                None => self.out.flush()?,
+            },
             _ => {}
         }
         Ok(self.control.phase())
@@ -155,6 +153,7 @@ impl Backup {
         self.log
             .copy_end(point, &mut |lsn, blocks| out.put(LOG, &lsn.to_le_bytes(), blocks))?;
         let end = [point.to_le_bytes(), self.pages.to_le_bytes()].concat();
+        // The reader may end as soon as it has this frame, so nothing is asked of it after that.
         self.out.put(END, &end, about)?;
         self.control.enter(Phase::End);
         Ok(())

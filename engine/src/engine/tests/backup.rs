@@ -15,6 +15,7 @@ use crate::txn::{Isolation, Trx};
 use parking_lot::Mutex;
 use std::collections::BTreeMap;
 use std::io::Write;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -368,6 +369,33 @@ fn a_point_that_comes_too_early_fails_the_backup() {
     drop(backup);
     let refused = restore(&stream.bytes(), SimDisk::new(1));
     assert!(matches!(refused, Err(Error::Unsupported(text)) if text.contains("commits were blocked")));
+}
+
+/// A pipe whose reader closes it after the last frame. True: the last frame is to come.
+struct ClosedAfterEnd(Arc<AtomicBool>);
+
+impl Write for ClosedAfterEnd {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        Ok(bytes.len())
+    }
+    fn flush(&mut self) -> std::io::Result<()> {
+        match self.0.load(Ordering::Relaxed) {
+            true => Err(std::io::ErrorKind::BrokenPipe.into()),
+            false => Ok(()),
+        }
+    }
+}
+
+#[test]
+fn a_reader_that_ends_after_the_last_frame_fails_no_backup() {
+    let world = World::new(3);
+    let is_last = Arc::new(AtomicBool::new(false));
+    let pipe = ClosedAfterEnd(is_last.clone());
+    let mut backup = Backup::start(&world.engine, Box::new(pipe)).expect("start");
+    while backup.step().expect("step") == Phase::Files {}
+    assert!(world.engine.backup.fix_point(b"here").expect("point"));
+    is_last.store(true, Ordering::Relaxed);
+    while backup.step().expect("the reader has the whole backup") != Phase::End {}
 }
 
 #[test]

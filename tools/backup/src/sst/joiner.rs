@@ -7,6 +7,7 @@ use super::{log, place, tell_server};
 use crate::backup::random_bytes;
 use crate::other_engines::prepare;
 use crate::restore::{check, make_private, unpack, Source};
+use crate::stream::{ALL_ENGINES, WITHOUT_INNODB};
 use crate::{RestoreArguments, Result};
 use std::io::Read;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
@@ -172,9 +173,11 @@ fn receive(options: &Options, place: &Place, peer: &mut TcpStream, greeting: &Gr
         // Half a backup is of no use, and the disk may be full. The next transfer removes the rest.
         let _ = place.remove_unfinished();
     })?;
-    if about.get("kind").is_none_or(|kind| kind != "all engines") {
-        return Err("the donor's backup has no files of the other engines".into());
-    }
+    let has_innodb = match about.get("kind").map(String::as_str) {
+        Some(ALL_ENGINES) => true,
+        Some(WITHOUT_INNODB) => false,
+        _ => return Err("the donor's backup has no files of the other engines".into()),
+    };
     // The donor has nothing more to do. An error is ignored: it may have ended already.
     let _ = answer(peer, Ok(()));
     log(
@@ -186,13 +189,15 @@ fn receive(options: &Options, place: &Place, peer: &mut TcpStream, greeting: &Gr
     );
     let stored = recover_and_mark_unknown(&arguments, &sluice)?;
     check(&arguments, &sluice)?;
-    prepare(&arguments, &place.restored)?;
+    if has_innodb {
+        prepare(&arguments, &place.restored)?;
+    }
     let others = std::fs::read_to_string(place.restored.join("xtrabackup_galera_info")).ok();
     let others = others.as_deref().and_then(Position::parse);
     let position = Position::newest(&[of_sluice(&stored), others])?;
     let position = position.map(|position| position.text());
     log("INFO", "checked; replaces the old files");
-    place.take(&arguments, &stored)?;
+    place.take(&arguments, has_innodb, &stored)?;
     let (chosen, domain) = greeting.position.split_once(' ').unwrap_or((&greeting.position, "0"));
     Ok(format!("{} {domain}", position.as_deref().unwrap_or(chosen)))
 }

@@ -198,7 +198,7 @@ impl Place {
         InProgress(path)
     }
     /// Puts the restored files into the data directory. `stored`: the position that they get last.
-    pub fn take(&self, arguments: &RestoreArguments, stored: &[u8]) -> Result<()> {
+    pub fn take(&self, arguments: &RestoreArguments, has_innodb: bool, stored: &[u8]) -> Result<()> {
         let sluice = self.data.join(SLUICE);
         let began = Instant::now();
         exchange(&self.restored.join(SLUICE), &sluice)?;
@@ -208,7 +208,10 @@ impl Place {
         for name in ABOUT_BACKUP {
             remove(&self.restored.join(name))?;
         }
-        self.move_back(arguments)?;
+        match has_innodb {
+            true => self.move_back(arguments)?,
+            false => self.move_plain_files()?,
+        }
         // T2 holds for a power failure, too: no file is lost that the position counts on.
         let elsewhere = self.elsewhere.iter().map(|(_, directory)| directory);
         let binlogs = self.binlog.iter().map(|binlog| &binlog.directory);
@@ -280,6 +283,26 @@ impl Place {
             }
             _ => Ok(()),
         }
+    }
+    /// Moves the other engines' files: schemas, and Aria's log.
+    fn move_plain_files(&self) -> Result<()> {
+        remove(&self.restored.join("xtrabackup_binlog_info"))?;
+        let of_aria = self.elsewhere.iter().find(|(option, _)| option == "aria-log-dir-path");
+        for name in names(&self.restored) {
+            let from = self.restored.join(&name);
+            if from.is_dir() {
+                let folder = self.data.join(&name);
+                fs::create_dir_all(&folder).map_err(|e| format!("{}: {e}", folder.display()))?;
+                for file in names(&from) {
+                    move_file(&from.join(&file), &folder.join(&file))?;
+                }
+                sync_names(&folder.join(&name))?;
+            } else {
+                let folder = of_aria.filter(|_| name.starts_with("aria_log"));
+                move_file(&from, &folder.map_or(&self.data, |(_, folder)| folder).join(&name))?;
+            }
+        }
+        Ok(())
     }
     /// Moves the other engines' files: `mariadb-backup` knows where each belongs.
     fn move_back(&self, arguments: &RestoreArguments) -> Result<()> {
