@@ -100,7 +100,8 @@ public:
     m_mysql= mysql_init(nullptr);
     m_is_open= m_mysql && mysql_real_connect_local(m_mysql);
     m_is_open= m_is_open && run("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, sql_mode = '', time_zone = DEFAULT, "
-                                "autocommit = 1, innodb_snapshot_isolation = OFF, max_statement_time = 0, character_set_client = utf8mb3");
+                                "autocommit = 1, innodb_snapshot_isolation = OFF, max_statement_time = 0, character_set_client = utf8mb3, "
+                                "sql_safe_updates = 0, tx_read_only = 0");
   }
   ~Local()
   {
