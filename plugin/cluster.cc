@@ -520,12 +520,18 @@ int refuse_second_engine(THD *thd, const TABLE_SHARE *share)
   return SLUICE_ERR_TOLD;
 }
 
+#ifdef SLUICE_STAND_IN
+#define INSTEAD_OF_SEQUENCE "an AUTO_INCREMENT column"
+#else
+#define INSTEAD_OF_SEQUENCE "ENGINE=InnoDB for it"
+#endif
+
 int refuse_sequence(THD *thd, const TABLE_SHARE *share)
 {
   if (!is_local_to_cluster(thd))
     return 0;
-  my_printf_error(ER_NOT_SUPPORTED_YET, "A Galera cluster replicates no sequence of " SLUICE_ENGINE_NAME " (%s.%s). Use ENGINE=InnoDB for it, or "
-                  "SET SESSION wsrep_on=OFF to use it on this node alone", MYF(0), share->db.str, share->table_name.str);
+  my_printf_error(ER_NOT_SUPPORTED_YET, "A Galera cluster replicates no sequence of " SLUICE_ENGINE_NAME " (%s.%s). Use " INSTEAD_OF_SEQUENCE
+                  ", or SET SESSION wsrep_on=OFF to use it on this node alone", MYF(0), share->db.str, share->table_name.str);
   return SLUICE_ERR_TOLD;
 }
 
