@@ -214,6 +214,18 @@ pub fn holds_nothing() -> bool {
     #[cfg(not(debug_assertions))]
     true
 }
+/// For debug asserts: the calling thread holds a mutex of this rank. Always true in a release
+/// build.
+#[inline]
+pub fn holds(rank: Rank) -> bool {
+    #[cfg(debug_assertions)]
+    return HELD.with_borrow(|held| held.contains(&rank));
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = rank;
+        true
+    }
+}
 /// Runs what a test does at a sync point. It stands for another thread, which holds nothing.
 #[cfg(test)]
 pub fn as_another_thread(act: impl FnOnce()) {

@@ -91,6 +91,10 @@ impl Sorter {
         });
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
+        debug_assert!(
+            self.slots.len() == 1 || self.bytes.len() + self.slots.len() * ENTRY_OVERHEAD <= self.budget,
+            "the entries in memory keep to the budget, unless a single one exceeds it"
+        );
         Ok(())
     }
 
@@ -199,6 +203,7 @@ impl Sorter {
 }
 
 fn merge_sources(mut sources: Vec<Source<'_>>, each: EachEntry<'_>) -> Result<()> {
+    debug_assert!(!sources.is_empty(), "a merge has something to merge");
     let mut heap = BinaryHeap::new();
     for (i, source) in sources.iter_mut().enumerate() {
         if source.advance()? {

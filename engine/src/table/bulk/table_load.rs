@@ -100,6 +100,10 @@ impl TableLoader {
         stamp: TrxId,
         lists: Vec<ExtentList>,
     ) -> TableLoad {
+        debug_assert!(
+            stamp == 0 || lists.len() == 1 + table.layout().secondary.len(),
+            "a load that others may meet has a list of extents for each tree"
+        );
         let layout = table.layout();
         let budget = self.sort_buffer_size.load(Ordering::Relaxed) / (1 + layout.secondary.len() as u64);
         let sorter = || Sorter::new(self.pool.disk().clone(), budget);
@@ -137,6 +141,11 @@ impl TableLoad {
         row: &[u8],
         entries: &[Entry<'_>],
     ) -> Result<()> {
+        debug_assert_eq!(
+            trx.as_ref().map_or(0, |trx| trx.id()),
+            self.stamp,
+            "a loaded row bears the number of its transaction, and none in a new table"
+        );
         let table = self.table.clone();
         let layout = table.layout();
         check_key_len(&layout.clustered, pk, 0)?;
@@ -222,6 +231,7 @@ impl TableLoad {
     }
 
     fn late_rows(&mut self) -> &mut Sorter {
+        debug_assert_ne!(self.stamp, 0, "rows of a new table are placed at once");
         let loader = &self.loader;
         let budget = loader.sort_buffer_size.load(Ordering::Relaxed) / self.lists.len() as u64;
         self.late
@@ -232,6 +242,10 @@ impl TableLoad {
     fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<Loader> {
         let loader = &self.loader;
         if self.stamp != 0 {
+            debug_assert_eq!(
+                self.lists[ordinal].index, tree.index,
+                "a tree is loaded from its own list of extents"
+            );
             return Loader::new(&loader.pool, tree, self.lists[ordinal], FILL_PERCENT);
         }
         loader.redo.reserve_wait()?;
@@ -244,6 +258,7 @@ impl TableLoad {
 
     /// Puts one row into a tree that no other transaction knows.
     fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert_eq!(self.stamp, 0, "readers know the tree of a table that is in use");
         let placed = self.place_if(tree, pk, value, &mut || true)?;
         assert!(placed.is_some(), "nobody forbids it");
         Ok(())
@@ -281,12 +296,18 @@ impl TableLoad {
         let table = self.table.clone();
         let layout = table.layout();
         let loader = self.loader.clone();
+        debug_assert_eq!(self.stamp, 0, "the rows of a table in use are linked as a whole");
         match self.rows.take().ok_or_else(over)? {
             Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter, trx)?,
             Rows::Loading(load) => link_load(&loader.pool, *load)?,
             Rows::Loaded => {}
         }
         let sorters = std::mem::take(&mut self.entries);
+        debug_assert_eq!(
+            sorters.len(),
+            layout.secondary.len(),
+            "each secondary index has the entries of all rows"
+        );
         let mut progress = SortProgress::new(trx, sorters.iter().map(Sorter::total).sum());
         for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
             let index = &secondary.index;
@@ -334,6 +355,7 @@ impl TableLoad {
 
     /// Builds the clustered tree past the pool and the log. It is not linked yet.
     pub(in crate::table) fn build_rows(&mut self, layout: &Layout, trx: &Trx) -> Result<Loaded> {
+        debug_assert_ne!(self.stamp, 0, "the tree of a new table is filled at once");
         let sorter = match self.rows.take().ok_or_else(over)? {
             Rows::Gathered { sorter, .. } => sorter,
             Rows::Loading(load) => return load.finish(),
@@ -367,6 +389,10 @@ impl TableLoad {
 
     /// Views older than this moment are refused from now on; all others see every row.
     fn publish(&mut self, layout: &Layout) -> Result<()> {
+        debug_assert!(
+            self.rows.is_none() && self.entries.is_empty(),
+            "a load is published once all its rows are in their trees"
+        );
         let loader = &self.loader;
         let _ddl = loader.tables.start_ddl()?;
         let mut mtr = loader.pool.begin();

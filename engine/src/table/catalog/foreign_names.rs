@@ -20,6 +20,12 @@ impl ForeignNames {
     pub fn set(&mut self, child: &str, parents: BTreeSet<String>) -> BTreeSet<String> {
         let old = self.parents.remove(child).unwrap_or_default();
         for parent in &old {
+            debug_assert!(
+                self.children
+                    .get(parent)
+                    .is_some_and(|children| children.contains(child)),
+                "the parents of a child have it among their children"
+            );
             if let Some(children) = self.children.get_mut(parent) {
                 children.remove(child);
                 if children.is_empty() {

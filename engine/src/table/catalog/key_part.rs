@@ -44,8 +44,10 @@ pub fn push_parts(out: &mut Vec<u8>, parts: &[KeyPart]) {
                 push_varint(out, *len as u64);
             }
             PartImage::String(levels) => {
+                debug_assert!(levels.len() <= u8::MAX as usize, "the number of levels has one byte");
                 out.extend([flags | STRING, levels.len() as u8]);
                 for level in levels {
+                    debug_assert!((1..=4).contains(&level.unit), "a unit that is written can be read back");
                     out.extend([level.form as u8, level.unit]);
                     out.extend(level.space);
                 }

@@ -359,6 +359,10 @@ impl RowWriter {
             Some(end) => changed.new_key(table.layout(), end.index)?,
             None => None,
         };
+        debug_assert!(
+            matches!(value, ReferenceValue::Null) || new_key.is_some(),
+            "children that follow a parent need its new key"
+        );
         let cascade = Cascade {
             key,
             deletes,

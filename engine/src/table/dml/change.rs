@@ -21,6 +21,7 @@ use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::table::row::scratch::Scratch;
 use crate::table::row::secondary::EntryWriter;
 use crate::table::row::snapshot::{check_conflict, Snapshots};
+use crate::table::row::undo_record::Record;
 use crate::table::undo::rollback::Rollback;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxSys};
 use std::sync::atomic::{fence, Ordering};
@@ -191,6 +192,7 @@ impl RowWriter {
         intent: Intent,
         leaf: Option<PageNo>,
     ) -> Result<Option<(Mtr<'_>, LeafWrite, RowHeader)>> {
+        debug_assert!(holds_no_latch(), "I5: a change latches with nothing latched before");
         let mut mtr = self.pool.begin();
         let tree = &change.layout.clustered.tree;
         let at = tree.leaf_for_write(&mut mtr, change.pk, intent, leaf)?;
@@ -216,6 +218,10 @@ impl RowWriter {
         s: &mut Scratch,
     ) -> Result<()> {
         debug_assert_ne!(trx.id(), 0, "begin_change gave the transaction an id (I10)");
+        debug_assert!(
+            is_about(&s.undo, change),
+            "I9: the undo record of a version can be read, and is about its row"
+        );
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         debug_assert!(s.value.len() >= ROW_HEADER, "a version begins with its header");
         debug_assert!(!undo.is_none(), "every version but that of a load has an undo record");
@@ -243,6 +249,11 @@ impl RowWriter {
         change.table.autoinc_is_saved(saved?);
         Ok(())
     }
+}
+
+/// For asserts: the undo record in `undo` can be decoded, and names the row.
+pub(in crate::table) fn is_about(undo: &[u8], change: &RowChange<'_>) -> bool {
+    Record::decode(undo).is_ok_and(|record| record.table == change.layout.id && record.pk == change.pk)
 }
 
 pub(in crate::table) fn duplicate_mode(x_on_duplicate: bool) -> LockMode {

@@ -3,6 +3,7 @@
 //!
 //! Latches: the clustered leaf (X), then the undo page, then the file's header page. Row locks are
 //! waited for before.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, Result, SyncPoint};
 use crate::btree::Intent;
 use crate::index::RowHeader;
@@ -191,6 +192,15 @@ impl RowWriter {
     }
 
     fn raw_parts_left(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>, own: RowHeader) -> Result<RawParts> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: raw parts are read without the latch of the row's leaf"
+        );
+        debug_assert_eq!(
+            own.trx,
+            trx.id(),
+            "a transaction looks for entries that it has left itself"
+        );
         let keys: Vec<EntryKey<'_>> = new.entries.iter().map(|e| (e.index, e.key)).collect();
         let left = self.entries.left_marked(trx, layout, new.pk.len(), &keys, own)?;
         let raw_parts = keys.iter().zip(left).map(|((index, key), left)| match left {

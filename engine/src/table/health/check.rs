@@ -542,6 +542,7 @@ impl Check<'_> {
 
 /// "4, 7-9": the first of them, of ascending page numbers.
 fn ranges(pages: &[u32]) -> String {
+    debug_assert!(pages.is_sorted(), "pages are named in the order of their numbers");
     let runs = pages.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),
         run => format!("{}-{}", run[0], run[run.len() - 1]),

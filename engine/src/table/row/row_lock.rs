@@ -187,6 +187,10 @@ impl RowLocks {
     /// it. Under the leaf's latch, so that the maker cannot have rolled the row back. Some:
     /// `search_after_explicit` is due.
     fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<MadeExplicit> {
+        debug_assert!(
+            !holds_no_latch(),
+            "under its leaf's latch the maker cannot roll the row back"
+        );
         let owner = self.trx_sys.active(header.trx)?;
         let locks = self.trx_sys.locks();
         locks.make_explicit(&owner, header.trx, layout.clustered.id, pk)

@@ -45,6 +45,11 @@ impl EntryWriter {
         own: RowHeader,
     ) -> Result<Vec<bool>> {
         let mut left = vec![false; keys.len()];
+        debug_assert_eq!(
+            own.trx,
+            trx.id(),
+            "the look back begins with a version of this transaction"
+        );
         let mut version = own;
         for _ in 0..OWN_VERSIONS_MAX {
             if version.trx != trx.id() || version.undo.is_none() {
@@ -87,6 +92,7 @@ impl EntryWriter {
         if *quarantined {
             return Ok(());
         }
+        debug_assert_ne!(trx.id(), 0, "a mark bears the number of its transaction (I10)");
         self.submit_counted(trx, index, Op::Mark { key, stamp: trx.id() })
     }
 
@@ -119,6 +125,7 @@ impl EntryWriter {
             Secondary { quarantined: true, .. } => return Ok(()),
             _ => {}
         }
+        debug_assert_ne!(trx.id(), 0, "an entry bears the number of its transaction (I10)");
         let raw = secondary::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
         secondary::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {

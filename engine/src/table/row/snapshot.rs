@@ -75,6 +75,7 @@ impl Snapshots {
 
     /// Replaces a snapshot by which nothing was read.
     fn renew_fresh_view(&self, trx: &mut Trx) {
+        debug_assert!(trx.view_is_fresh(), "a snapshot by which something was read stays");
         self.trx_sys.visibility.close_own_view(trx);
         self.trx_sys.visibility.open_fresh_view(trx);
     }

@@ -68,6 +68,10 @@ impl Cursor {
     /// After `begin`, of a secondary index and a locking scan: rows that move while the scan is
     /// under way are not missed.
     pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
+        debug_assert!(
+            self.scan.lock.mode.is_some() && self.scan.index > 0,
+            "rows move in secondary indexes, and only locking scans follow them"
+        );
         self.scan.reader.trx_sys.visibility.open_statement_view(trx);
         self.following = Some(Box::new(Following::new(key_of)));
     }

@@ -247,6 +247,10 @@ impl LockingReader<'_> {
     /// A secondary entry that was marked by `stamp`, which has ended: by its commit, or the mark
     /// was rolled back before.
     fn skip_marked(&mut self, trx: &mut Trx, key: &[u8], pk: &[u8], stamp: TrxId) -> Result<Outcome> {
+        debug_assert!(
+            stamp == trx.id() || !self.scan.reader.trx_sys.is_active(stamp),
+            "a mark is for good once its maker has ended"
+        );
         if !self.mark_is_still(key, stamp)? {
             return self.lock_secondary_row(trx, key, pk);
         }

@@ -221,6 +221,7 @@ impl Position {
     /// The next entry to look at, in `batch` at `next - 1`; its key is in `last`. False: the range
     /// ends.
     pub fn step(&mut self, reader: &Reader, trx: &Trx, batch_max: usize) -> Result<bool> {
+        debug_assert!(batch_max > 0, "a step may copy an entry");
         self.steps.polls += 1;
         if self.steps.polls >= KILL_POLL {
             self.steps.polls = 0;

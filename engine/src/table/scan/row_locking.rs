@@ -57,6 +57,10 @@ impl LockingReader<'_> {
     /// Locks the row and copies its newest version into `version`. None: another transaction holds
     /// the lock, and the policy is not to wait.
     pub fn lock_newest(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Locked>> {
+        debug_assert!(
+            self.scan.view.is_none(),
+            "a locking read takes the newest version, not a view's"
+        );
         let (mode, policy) = (self.mode(), self.effective_policy());
         let (locks, version) = (&self.scan.reader.locks, &mut self.scan.version);
         let mut copy = |value: &[u8]| {
@@ -82,6 +86,10 @@ impl LockingReader<'_> {
     /// Semi-consistent read: hands out the last committed version, without a lock. If the row
     /// matches, the caller reads it again by its key, with the lock.
     fn show_committed(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        debug_assert!(
+            self.scan.semi_consistent,
+            "only a semi-consistent read shows a row that others have locked"
+        );
         if !self.scan.copy_newest(self.layout, pk)? {
             return Ok(Outcome::Skipped);
         }
@@ -105,6 +113,10 @@ impl LockingReader<'_> {
     }
 
     fn show_committed_in_view(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        debug_assert!(
+            trx.view().is_some(),
+            "I9: an open view keeps the undo of older versions"
+        );
         let shown = loop {
             if !self.scan.copy_newest(self.layout, pk)? {
                 return Ok(Outcome::Skipped);

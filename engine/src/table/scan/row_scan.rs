@@ -211,6 +211,7 @@ impl RowScan {
     pub fn hand_out_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
         loop {
             let (header, stored) = split(&self.version);
+            debug_assert!(!header.marked(), "a row that is deleted is not handed out");
             match self
                 .reader
                 .versions

@@ -149,6 +149,7 @@ impl Rollback {
     pub fn keep_waiting(&self, trx: &mut Trx, why: &Error) {
         self.trx_sys.visibility.close_view(trx);
         let stuck = self.trx_sys.leave(trx);
+        debug_assert!(!trx.is_started(), "the caller goes on with a fresh transaction");
         self.log_rollback_waits(stuck.id(), why);
         self.waiting.add(stuck);
     }
@@ -270,6 +271,10 @@ impl Rollback {
         let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
         if skipped || self.undo_record(trx, at, &record)? {
             self.trx_sys.undone(trx, at, &record);
+            debug_assert!(
+                trx.undo_top() == record.prev,
+                "records are undone from the newest one back"
+            );
         }
         Ok(())
     }
@@ -308,6 +313,11 @@ impl Rollback {
         layout: &Layout,
     ) -> Result<()> {
         let tree = &layout.clustered.tree;
+        debug_assert!(
+            table.gate.is_locked(),
+            "a row is restored while its table cannot be dropped"
+        );
+        debug_assert_eq!(undo.trx, trx.id(), "a transaction undoes its own changes");
         let mut value = match tree.get(&self.pool, record.pk)? {
             Some(leaf) if points_at(leaf.value(), undo.trx, at) => leaf.value().to_vec(),
             _ => return Ok(()),
