@@ -92,7 +92,8 @@ impl Sorter {
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
         debug_assert!(
-            self.slots.len() == 1 || self.bytes.len() + self.slots.len() * ENTRY_OVERHEAD <= self.budget,
+            self.slots.len() == 1
+                || self.bytes.len() + self.slots.len() * ENTRY_OVERHEAD <= self.budget + ENTRY_OVERHEAD,
             "the entries in memory keep to the budget, unless a single one exceeds it"
         );
         Ok(())

@@ -45,11 +45,6 @@ impl EntryWriter {
         own: RowHeader,
     ) -> Result<Vec<bool>> {
         let mut left = vec![false; keys.len()];
-        debug_assert_eq!(
-            own.trx,
-            trx.id(),
-            "the look back begins with a version of this transaction"
-        );
         let mut version = own;
         for _ in 0..OWN_VERSIONS_MAX {
             if version.trx != trx.id() || version.undo.is_none() {

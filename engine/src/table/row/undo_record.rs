@@ -35,7 +35,7 @@
 //! Called by row changes, loads, rollback, purge and reads of older versions.
 use crate::base::bytes::{common_prefix, push_bytes, push_varint, take_bytes, take_varint};
 use crate::base::{Error, FileId, IndexId, PageNo, Result, UndoPtr};
-use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
+use crate::index::{ChainRef, RowHeader, ROW_HEADER, ROW_OVERFLOW};
 
 const KIND_INSERT: u8 = 1;
 const KIND_UPDATE: u8 = 2;
@@ -141,7 +141,6 @@ pub fn begin_update(
     new_value: &[u8],
     touch_count: usize,
 ) {
-    debug_assert!(!is_marked(new_value), "an update makes a row that is not deleted");
     let diff = Diff::between(&old_value[ROW_HEADER..], &new_value[ROW_HEADER..]);
     begin(out, KIND_UPDATE, table, pk);
     push_old(out, old_value);
@@ -149,9 +148,6 @@ pub fn begin_update(
     push_varint(out, diff.suffix as u64);
     push_bytes(out, diff.middle);
     push_varint(out, touch_count as u64);
-}
-fn is_marked(value: &[u8]) -> bool {
-    value[0] & ROW_MARKED != 0
 }
 pub fn begin_delete(out: &mut Vec<u8>, table: FileId, pk: &[u8], old_value: &[u8], touch_count: usize) {
     debug_assert!(!RowHeader::read(old_value).marked(), "a row is deleted once");
