@@ -114,7 +114,11 @@ thread_local! {
 /// From now on, calls `visitor` with each sync point that this thread reaches.
 #[cfg(test)]
 pub fn at_each(visitor: Option<Visitor>) {
-    VISITOR.set(visitor);
+    let before = VISITOR.replace(visitor);
+    debug_assert!(
+        before.is_none() || VISITOR.with_borrow(Option::is_none),
+        "a thread has one visitor at a time"
+    );
 }
 
 /// Runs `action` when this thread reaches the sync point for the next time.
