@@ -332,6 +332,7 @@ const _: () = {
     while i < Counters::NAMES.len() {
         let shown = "Sluice_".len() + Counters::NAMES[i].len();
         assert!(shown <= 64, "a server shows names of at most 64 characters");
+        assert!(!Counters::COMMENTS[i].is_empty(), "a server explains each counter");
         i += 1;
     }
 };

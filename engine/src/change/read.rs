@@ -206,6 +206,10 @@ pub fn get(pool: &Pool, index: &IndexTrees, key: &[u8], value: &mut Vec<u8>) -> 
         let mut merging = Merging::default();
         merging.start(pool, delta, &leaf, key, Some(&behind))?;
         let found = merging.next(&leaf, false)?;
+        debug_assert!(
+            found.as_ref().is_none_or(|found| found.key == key),
+            "the range has room for one key"
+        );
         return Ok(found.is_some_and(|found| copy(found.value, value)));
     }
     let there = leaf.slot() < leaf.len() && leaf.key() == key;
@@ -273,6 +277,10 @@ fn visit_merged(
     loop {
         merging.start(pool, delta, &leaf, from, end.as_deref())?;
         while let Some(found) = merging.next(&leaf, false)? {
+            debug_assert!(
+                found.key >= from && end.as_deref().is_none_or(|end| found.key < end),
+                "a visit keeps to its range"
+            );
             if !each(found.key, found.value)? {
                 return Ok(());
             }

@@ -10,7 +10,7 @@
 use super::key::{entry_bytes, entry_key, partition_of, PARTITION_NUMBER};
 use super::partition::PARTITIONS_MAX;
 use super::summary::Summary;
-use crate::base::sync::{holds, Rank, RankedGuard, RankedMutex};
+use crate::base::sync::{holds, holds_no_latch, Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
 use crate::btree::{LeafRead, Seek, Tree};
 use crate::pool::Pool;
@@ -94,6 +94,7 @@ impl Count {
     /// Counts the entries of about `leaves_max` leaves. True: all are counted. No latch is held.
     pub fn step(&self, of: Counted<'_>, leaves_max: usize) -> Result<bool> {
         debug_assert!(leaves_max > 0, "I7: a step counts something");
+        debug_assert!(holds_no_latch(), "I7: a step begins with no latch held");
         self.load(of)?;
         let sums = &of.summary.sums;
         let mut left = leaves_max;

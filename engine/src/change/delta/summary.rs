@@ -7,7 +7,7 @@
 //! Locks: the gate (`delta::partition`). Called by: `delta::tree`, `delta::count`, `merge`.
 use super::partition::{Numbers, Partitions};
 use super::sums::Sums;
-use crate::base::sync::{holds, Rank};
+use crate::base::sync::{holds, holds_no_latch, Rank};
 use crate::base::{planted, Mutant};
 use crate::change::filter::{BloomFilters, CountingFilter};
 use crate::pool::Pool;
@@ -90,6 +90,7 @@ impl Summary {
     /// Makes filters larger that have become too small for what is pending. Neither a latch nor the
     /// gate is held.
     pub fn grow_filters(&self) {
+        debug_assert!(holds_no_latch(), "I5: the gate comes before all latches");
         let buffer = self.sums.buffer();
         self.values.grow(buffer.bloom_limits());
         let larger = match self.sums.is_known() {
@@ -104,6 +105,10 @@ impl Summary {
     /// After a merge: gives up the numbers of empty partitions and, if nothing is pending, the
     /// memory of the filters (F4). No latch is held.
     pub fn reclaim(&self) {
+        debug_assert!(
+            holds_no_latch(),
+            "F4: memory is given up after a merge, with its latches"
+        );
         if !self.sums.is_known() || !(self.partitions.is_oldest_empty() || self.sums.is_empty()) {
             return;
         }

@@ -181,7 +181,12 @@ fn place_of(base: &[(&[u8], &[u8])], next: usize, key: &[u8]) -> usize {
         step *= 2;
     }
     let to = base.len().min(from + step - 1);
-    from + base[from..to].partition_point(|entry| entry.0 < key)
+    let place = from + base[from..to].partition_point(|entry| entry.0 < key);
+    debug_assert!(
+        base.get(place).is_none_or(|entry| entry.0 >= key),
+        "no entry below the key comes after its place"
+    );
+    place
 }
 
 /// The origin of an entry of the new leaves.

@@ -60,6 +60,11 @@ pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<
         swept.end = end.is_none();
         pass.from = end.unwrap_or_default();
     }
+    debug_assert_eq!(
+        pass.from.is_empty(),
+        swept.end,
+        "a pass that goes on has a key to go on from"
+    );
     if swept.end && pass.has_left_some() {
         delta.progress.retry_later(pool.disk().now_us());
     }
