@@ -220,6 +220,7 @@ impl BulkInsert {
     }
 
     fn insert_held(&mut self, trx: &mut Trx, held: &Held) -> Result<()> {
+        debug_assert!(!self.taken, "rows are inserted singly where others may insert, too");
         let (rows, table, refused) = (&self.loader.rows, &self.table, &mut self.refused);
         held.each(&mut |pk, row, entries| {
             let inserted = rows.insert(trx, table, &NewRow::new(pk, row, entries), false);

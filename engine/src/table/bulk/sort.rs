@@ -181,9 +181,10 @@ impl Sorter {
     pub fn merge(mut self, poll: Poll<'_>, each: EachEntry<'_>) -> Result<()> {
         self.reduce_runs(poll)?;
         self.sort();
-        let mut count = 0u64;
+        let (mut count, mut bytes) = (0u64, 0u64);
         let each = &mut |key: &[u8], value: &[u8], note| {
             count += 1;
+            bytes += (key.len() + value.len()) as u64;
             if count % KILL_POLL == 0 {
                 poll()?;
             }
@@ -194,12 +195,14 @@ impl Sorter {
                 let (key, value) = self.entry(slot);
                 each(key, value, slot.note)?;
             }
-            return Ok(());
+        } else {
+            let chunk = self.chunk(self.runs.len());
+            let runs = self.runs.iter().map(|run| Source::Run(Reader::new(run, chunk)));
+            let memory = Source::Memory { sorter: &self, next: 0 };
+            merge_sources(runs.chain([memory]).collect(), each)?;
         }
-        let chunk = self.chunk(self.runs.len());
-        let runs = self.runs.iter().map(|run| Source::Run(Reader::new(run, chunk)));
-        let memory = Source::Memory { sorter: &self, next: 0 };
-        merge_sources(runs.chain([memory]).collect(), each)
+        debug_assert_eq!(bytes, self.total, "each entry is handed out once");
+        Ok(())
     }
 }
 

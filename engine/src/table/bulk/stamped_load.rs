@@ -168,6 +168,11 @@ impl TableLoad {
         if let Some(rows) = rows {
             self.link_rows(trx, layout, &rows)?;
         }
+        debug_assert_eq!(
+            indexes.len(),
+            layout.secondary.len(),
+            "each index is built before the first one is linked"
+        );
         for (secondary, built) in layout.secondary.iter().zip(&indexes) {
             self.link(trx, secondary.index.tree, built)?;
         }

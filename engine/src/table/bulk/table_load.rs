@@ -16,7 +16,7 @@ use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::{Loaded, Loader};
 use crate::btree::{Intent, Placed, Seek, Tree};
-use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 
 use crate::pool::Pool;
 use crate::redo::{FlushMode, Redo};
@@ -173,6 +173,7 @@ impl TableLoad {
             }
             None => self.loader.long_rows.make_loaded_value(layout, pk, row, &mut value)?,
         }
+        debug_assert!(value[0] & ROW_MARKED == 0, "a row that is loaded is there");
         let header = RowHeader {
             flags: value[0],
             trx: self.stamp,
@@ -248,6 +249,10 @@ impl TableLoad {
             );
             return Loader::new(&loader.pool, tree, self.lists[ordinal], FILL_PERCENT);
         }
+        debug_assert!(
+            self.lists.iter().all(|list| list.index != tree.index),
+            "the tree of a new table is loaded once"
+        );
         loader.redo.reserve_wait()?;
         let mut mtr = loader.pool.begin();
         let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;

@@ -161,6 +161,7 @@ impl Tables {
             self.catalog.get(to).is_some_and(|now| Arc::ptr_eq(&now, &table)),
             "a renamed table is found by its new name"
         );
+        debug_assert!(self.catalog.get(from).is_none(), "the old name of a table is free");
         let replaced = note_alter(&self.catalog, from, to, mode);
         let mut concerned = vec![
             from.to_string(),
@@ -208,6 +209,10 @@ impl Tables {
             }
             let id = new.id;
             debug_assert_ne!(id, old.id, "I10: a new incarnation has a number of its own");
+            debug_assert!(
+                new.index_ids().all(|new| old.index_ids().all(|old| old != new)),
+                "I10: the indexes of an incarnation have numbers of their own"
+            );
             debug_assert_eq!(
                 old.secondary.len(),
                 new.secondary.len(),

@@ -71,6 +71,10 @@ impl ForeignNames {
         self.moved.push((before.to_string(), now.to_string()));
     }
     pub fn note_made(&mut self, name: &str, replaces: &str) {
+        debug_assert!(
+            name != replaces && self.replaced_by(name).is_none(),
+            "a table is made to replace one other"
+        );
         self.made.push((name.to_string(), replaces.to_string()));
     }
     /// The table of that name is in its place, or gone.

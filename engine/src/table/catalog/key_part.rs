@@ -31,6 +31,7 @@ pub struct KeyPart {
 }
 
 pub fn push_parts(out: &mut Vec<u8>, parts: &[KeyPart]) {
+    let start = out.len();
     push_varint(out, parts.len() as u64);
     for part in parts {
         push_bytes(out, part.column.as_bytes());
@@ -54,6 +55,11 @@ pub fn push_parts(out: &mut Vec<u8>, parts: &[KeyPart]) {
             }
         }
     }
+    debug_assert_eq!(
+        take_parts(&out[start..], &mut 0).as_deref(),
+        Some(parts),
+        "the parts of a key read back as they were written"
+    );
 }
 
 /// None: the bytes have another form.

@@ -6,6 +6,7 @@ use crate::base::IndexId;
 use crate::table::catalog::append_hint::AppendHint;
 use crate::table::catalog::foreign_key::ForeignKeys;
 use crate::table::catalog::layout::Layout;
+use crate::table::catalog::open::ROW_ID_LEN;
 use crate::table::catalog::touched_keys::TouchedKeys;
 use crate::table::catalog::versions::Layouts;
 use crate::table::statistics::state::{PageCounts, Statistics};
@@ -80,6 +81,10 @@ impl Table {
     /// Publishes a new layout. One caller at a time (the catalog's DDL mutex).
     pub(crate) fn publish(&self, layout: Layout) {
         debug_assert!(holds(Rank::Catalog), "layouts are published under the DDL mutex");
+        debug_assert!(
+            layout.created >= self.layout().created,
+            "a definition is no older than the one before: views that it hides the past from stay so"
+        );
         self.layouts.publish(layout);
     }
     /// The table has layouts that can go once the table has no user.
@@ -179,6 +184,7 @@ impl Table {
     pub fn next_row_id(&self) -> u64 {
         let id = self.next_row_id.fetch_add(1, Ordering::Relaxed);
         debug_assert_ne!(id, 0, "the counter was read when the table was opened");
+        debug_assert!(id >> (8 * ROW_ID_LEN) == 0, "a hidden key has room for the number");
         id
     }
     /// Next AUTO_INCREMENT value to give; 0 = never set.

@@ -6,7 +6,7 @@
 use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error, PageNo, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed};
-use crate::index::{RowHeader, ROW_HEADER};
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::pool::{Mtr, Pool};
 use crate::redo::Redo;
 use crate::table::catalog::layout::Layout;
@@ -106,7 +106,12 @@ impl RowWriter {
         self.pool.check_alive()?;
         trx.check_not_doomed()?;
         self.redo.reserve_wait()?;
-        self.trx_sys.ensure_id(trx)
+        let id = self.trx_sys.ensure_id(trx)?;
+        debug_assert!(
+            id != 0 && id == trx.id(),
+            "I10: a change has a transaction with a number"
+        );
+        Ok(id)
     }
 
     /// Runs the steps of one row operation. Steps that fail are rolled back. Steps that return
@@ -122,6 +127,10 @@ impl RowWriter {
             let result = steps(trx);
             debug_assert!(holds_no_latch(), "the steps of a row change give their latches back");
             if result == Ok(true) {
+                debug_assert!(
+                    trx.undo_top() != savepoint,
+                    "I9: a row that was changed has an undo record"
+                );
                 return Ok(());
             }
             match result {
@@ -224,6 +233,10 @@ impl RowWriter {
         );
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         debug_assert!(s.value.len() >= ROW_HEADER, "a version begins with its header");
+        debug_assert!(
+            s.value[0] & ROW_MARKED == 0,
+            "the row of a version that is written is there"
+        );
         debug_assert!(!undo.is_none(), "every version but that of a load has an undo record");
         let header = RowHeader {
             flags: s.value[0],

@@ -377,6 +377,7 @@ impl Check<'_> {
         self.or_finding(compared)
     }
     pub(super) fn begin_view(&mut self, trx: &mut Trx) {
+        debug_assert!(!trx.is_started(), "the view before is closed");
         self.view_us = self.reader.pool.disk().now_us();
         self.reader.trx_sys.start(trx, Isolation::RepeatableRead, 0);
         self.reader.trx_sys.visibility.open_view(trx);

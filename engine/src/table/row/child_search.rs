@@ -143,6 +143,10 @@ impl ChildSearch {
                     return Ok(Next::None);
                 };
                 children.from = [&last.key[..], &[0]].concat();
+                debug_assert!(
+                    children.from > from,
+                    "a search goes on behind the children that it found"
+                );
                 found.reverse();
                 children.batch = found;
                 continue;

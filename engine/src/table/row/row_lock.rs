@@ -40,6 +40,10 @@ impl RowLocks {
     /// ends. It is a row lock with a name that no row has. So its waiters take part in the search
     /// for deadlocks.
     pub fn lock_autoinc(&self, trx: &mut Trx, table: &Table) -> Result<()> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: AUTO_INCREMENT values are waited for with no latch held"
+        );
         let name = table.layout().id.to_be_bytes();
         let locks = self.trx_sys.locks();
         locks.lock(trx, AUTOINC_LOCKS, &name, LockMode::Exclusive, LockPolicy::Wait)?;

@@ -56,6 +56,7 @@ impl Snapshots {
         let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view().is_none();
         if wanted && trx.snapshot_isolation {
             self.trx_sys.visibility.open_fresh_view(trx);
+            debug_assert!(trx.view_is_fresh(), "nothing was read by a snapshot that is opened");
         }
     }
 
@@ -78,5 +79,9 @@ impl Snapshots {
         debug_assert!(trx.view_is_fresh(), "a snapshot by which something was read stays");
         self.trx_sys.visibility.close_own_view(trx);
         self.trx_sys.visibility.open_fresh_view(trx);
+        debug_assert!(
+            trx.view_is_fresh(),
+            "a conflict with the new snapshot is met by a new one again"
+        );
     }
 }

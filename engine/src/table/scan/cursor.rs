@@ -146,11 +146,16 @@ impl Cursor {
         self.scan.clear_found();
         debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let layout = self.table.layout();
-        if self.scan.lock.mode.is_some() {
+        let there = if self.scan.lock.mode.is_some() {
             locking(&mut self.scan, &mut self.following, layout).next(trx)
         } else {
             consistent(&mut self.scan, layout).next(trx)
-        }
+        };
+        debug_assert!(
+            there != Ok(true) || self.scan.current.is_some(),
+            "an entry that is there is at hand"
+        );
+        there
     }
 
     /// The usual step of a consistent scan, a part of `next` and `prev`. Hands out the next entry
@@ -221,6 +226,10 @@ impl Cursor {
         debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let scan = &mut self.scan;
         (scan.lock, scan.view, scan.semi_consistent) = of_scan;
+        debug_assert!(
+            result != Ok(true) || scan.current.is_some(),
+            "a row that is there is at hand"
+        );
         if let (Ok(true), Some(current)) = (&result, &mut scan.current) {
             current.point = true;
         }

@@ -76,6 +76,10 @@ impl LockingReader<'_> {
                 _ => self.lock_secondary(trx)?,
             };
             if let Outcome::HandedOut = outcome {
+                debug_assert!(
+                    self.scan.taken.is_some() != self.scan.was_semi_consistent,
+                    "a row is handed out locked, or as a semi-consistent read shows it"
+                );
                 if let Some(following) = self.following {
                     following.end_passes();
                 }

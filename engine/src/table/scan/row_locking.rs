@@ -144,6 +144,10 @@ impl LockingReader<'_> {
         if !is_there {
             return Ok(Outcome::Skipped);
         }
+        debug_assert!(
+            self.scan.taken.is_none(),
+            "no lock is noted for a row that is shown without one"
+        );
         self.scan.was_semi_consistent = true;
         self.scan.hand_out_version(self.layout, pk)?;
         Ok(Outcome::HandedOut)

@@ -147,6 +147,10 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
         ..Sample::default()
     };
     for stratum in strata.iter().filter(|stratum| stratum.read > 0) {
+        debug_assert!(
+            stratum.read <= stratum.leaves.len() as u64,
+            "a leaf of a stratum is read once"
+        );
         let each_stands_for = map.weight() * stratum.leaves.len() as f64 / stratum.read as f64;
         sample.entries += stratum.entries as f64 * each_stands_for;
         sample.leaf_pages_read += stratum.read * node_pages;

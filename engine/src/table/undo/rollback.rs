@@ -164,6 +164,7 @@ impl Rollback {
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left
     /// to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
+        debug_assert!(records_max > 0, "I7: a step undoes a record at least");
         self.trx_sys.resume(trx)?;
         self.progress.goes_on(trx, UndoPtr::NONE);
         for _ in 0..records_max {
@@ -443,6 +444,7 @@ impl Rollback {
                     return Ok(mtr.commit());
                 }
                 Restore::Value(value) => {
+                    debug_assert!(value.len() >= ROW_HEADER, "a version begins with its header");
                     if intent == Intent::Leaf && !at.has_room(&mtr, record.pk.len(), value.len()) {
                         intent = Intent::Grow(record.pk.len() + value.len());
                         continue;
