@@ -95,6 +95,10 @@ impl IndexBuilder {
             delta.is_none() || !tree.is_wide(),
             "no change of a wide index is buffered"
         );
+        debug_assert!(
+            listed.freeing.contains(&(tree.index, tree.root)),
+            "the pages of a build that is not published are freed"
+        );
         let pk_fixed_len = layout.pk_fixed_len;
         table.building.lock().push(id);
         table.publish(listed);
@@ -195,6 +199,7 @@ impl IndexBuild {
     /// of that row adds it again.
     fn drop_proven(&mut self) -> Result<()> {
         let mut all = std::mem::take(&mut self.unproven);
+        let before = all.len();
         all.sort_unstable();
         all.dedup_by(|(key, len), (before, before_len)| key[..*len] == before[..*before_len]);
         for (key, user_key_len) in all {
@@ -202,6 +207,7 @@ impl IndexBuild {
                 self.unproven.push((key, user_key_len));
             }
         }
+        debug_assert!(self.unproven.len() <= before, "values are dropped, and none comes");
         self.unproven_max = UNPROVEN_MAX.max(2 * self.unproven.len());
         Ok(())
     }

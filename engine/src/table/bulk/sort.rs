@@ -104,6 +104,11 @@ impl Sorter {
         let key = |s: &Slot| &bytes[s.at..s.at + s.key_len as usize];
         self.slots
             .sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))));
+        debug_assert!(
+            self.slots
+                .is_sorted_by(|before, after| self.entry(before).0 <= self.entry(after).0),
+            "the heads of keys have the keys' order"
+        );
     }
     fn entry(&self, slot: &Slot) -> (&[u8], &[u8]) {
         let end = slot.at + slot.key_len as usize + slot.value_len as usize;

@@ -291,6 +291,7 @@ impl TableLoad {
             if at.insert(&mut mtr, pk, value)? == Placed::Done {
                 return Ok(Some(mtr.commit()));
             }
+            debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
             intent = Intent::Grow(pk.len() + value.len());
         }
     }

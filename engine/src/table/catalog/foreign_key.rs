@@ -184,6 +184,10 @@ fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {
             false => out.extend(image.iter().map(|byte| !byte)),
         }
     }
+    debug_assert!(
+        foreign_prefix(to, &out).is_some_and(|prefix| prefix == out),
+        "the key of the other end has all parts, and nothing else"
+    );
     Some(KeyOfForeign::Key(out))
 }
 

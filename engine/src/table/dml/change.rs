@@ -21,7 +21,7 @@ use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::table::row::scratch::Scratch;
 use crate::table::row::secondary::EntryWriter;
 use crate::table::row::snapshot::{check_conflict, Snapshots};
-use crate::table::row::undo_record::Record;
+use crate::table::row::undo_record::{Record, What};
 use crate::table::undo::rollback::Rollback;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxSys};
 use std::sync::atomic::{fence, Ordering};
@@ -230,6 +230,10 @@ impl RowWriter {
         debug_assert!(
             is_about(&s.undo, change),
             "I9: the undo record of a version can be read, and is about its row"
+        );
+        debug_assert!(
+            Record::decode(&s.undo).is_ok_and(|record| matches!(record.what, What::Insert) != at.found),
+            "I9: a rollback removes an entry that was not there, and restores one that was"
         );
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         debug_assert!(s.value.len() >= ROW_HEADER, "a version begins with its header");

@@ -102,8 +102,14 @@ impl RowWriter {
             match self.try_place_row(trx, change, new, &attempt, s)? {
                 None => break,
                 Some(Obstacle::Row) => self.meet_row(trx, change)?,
-                Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::RawParts(own)) => raw_parts = Some(self.raw_parts_left(trx, layout, new, own)?),
+                Some(Obstacle::Room) => {
+                    debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
+                    intent = Intent::Grow(pk.len() + s.value.len());
+                }
+                Some(Obstacle::RawParts(own)) => {
+                    debug_assert!(raw_parts.is_none(), "raw parts are read once");
+                    raw_parts = Some(self.raw_parts_left(trx, layout, new, own)?);
+                }
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }

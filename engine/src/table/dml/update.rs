@@ -138,8 +138,14 @@ impl RowWriter {
             match self.try_replace_version(trx, change, changes, &attempt, s)? {
                 None => return Ok(()),
                 Some(Obstacle::Row) => self.lock_again(trx, change, hold.granted)?,
-                Some(Obstacle::Room) => intent = Intent::Grow(change.pk.len() + s.value.len()),
-                Some(Obstacle::RawParts(old)) => raw_parts = Some(self.raw_parts_before(trx, change, changes, old)?),
+                Some(Obstacle::Room) => {
+                    debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
+                    intent = Intent::Grow(change.pk.len() + s.value.len());
+                }
+                Some(Obstacle::RawParts(old)) => {
+                    debug_assert!(raw_parts.is_none(), "raw parts are read once");
+                    raw_parts = Some(self.raw_parts_before(trx, change, changes, old)?);
+                }
                 Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
             }
         }

@@ -209,6 +209,10 @@ impl ConsistentReader<'_> {
             let is_its = key.as_deref() == Some(entry.user_key());
             if is_its {
                 self.scan.version.clone_from(seen);
+                debug_assert!(
+                    view.sees(RowHeader::read(&self.scan.version).trx),
+                    "a version that was kept is one that the view sees"
+                );
             }
             return Ok(Some(is_its));
         }

@@ -73,6 +73,10 @@ impl Cursor {
             "rows move in secondary indexes, and only locking scans follow them"
         );
         self.scan.reader.trx_sys.visibility.open_statement_view(trx);
+        debug_assert!(
+            trx.statement_view().is_some(),
+            "the statement's view tells which entries moved while the scan went on"
+        );
         self.following = Some(Box::new(Following::new(key_of)));
     }
     /// The scan goes on in another statement, after the entry that was handed out last. That

@@ -109,6 +109,11 @@ impl LockingReader<'_> {
         if for_this {
             self.scan.reader.trx_sys.visibility.close_own_view(trx);
         }
+        debug_assert_eq!(
+            trx.view().is_none(),
+            for_this,
+            "a view that was opened for one row ends with it, and no other"
+        );
         done
     }
 

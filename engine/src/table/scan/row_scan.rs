@@ -168,7 +168,14 @@ impl RowScan {
     pub fn rewind_watching(&mut self, layout: &Layout, pk: &[u8], watch: Option<&mut KeyWatch>) -> Result<bool> {
         match self.view.clone() {
             None => Ok(!RowHeader::read(&self.version).marked()),
-            Some(view) => self.rewind_until(layout, pk, &|header| view.sees(header.trx), watch),
+            Some(view) => {
+                let shown = self.rewind_until(layout, pk, &|header| view.sees(header.trx), watch)?;
+                debug_assert!(
+                    !shown || view.sees(RowHeader::read(&self.version).trx),
+                    "a version that is shown is one that the view sees"
+                );
+                Ok(shown)
+            }
         }
     }
     /// Goes back in `version` to the newest version that is `enough`. False: there is none, or it

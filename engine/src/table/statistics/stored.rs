@@ -73,6 +73,10 @@ impl Stored {
             }
             of.distinct.iter().for_each(|number| push_varint(&mut out, *number));
         }
+        debug_assert!(
+            Stored::decode(&out).is_some_and(|read| read.rows == self.rows && read.updated_s == self.updated_s),
+            "what is stored of a table reads back"
+        );
         out
     }
     fn decode(bytes: &[u8]) -> Option<Stored> {
