@@ -221,6 +221,10 @@ impl Catalog {
     pub(in crate::table) fn put(&self, mtr: &mut Mtr<'_>, name: &str, layout: &Layout) -> Result<()> {
         debug_assert!(layout.id >= FIRST_TABLE_FILE, "the engine's own files are no tables");
         let pieces = encode(name, layout)?;
+        debug_assert!(
+            pieces.is_sorted_by(|before, after| before.0 < after.0),
+            "the pieces of a definition are read back in their order"
+        );
         for (key, value) in &pieces {
             let at = self
                 .tree

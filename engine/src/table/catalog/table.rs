@@ -6,7 +6,6 @@ use crate::base::IndexId;
 use crate::table::catalog::append_hint::AppendHint;
 use crate::table::catalog::foreign_key::ForeignKeys;
 use crate::table::catalog::layout::Layout;
-use crate::table::catalog::open::ROW_ID_LEN;
 use crate::table::catalog::touched_keys::TouchedKeys;
 use crate::table::catalog::versions::Layouts;
 use crate::table::statistics::state::{PageCounts, Statistics};
@@ -184,7 +183,7 @@ impl Table {
     pub fn next_row_id(&self) -> u64 {
         let id = self.next_row_id.fetch_add(1, Ordering::Relaxed);
         debug_assert_ne!(id, 0, "the counter was read when the table was opened");
-        debug_assert!(id >> (8 * ROW_ID_LEN) == 0, "a hidden key has room for the number");
+        debug_assert!(id >> 48 == 0, "a hidden key has six bytes for the number");
         id
     }
     /// Next AUTO_INCREMENT value to give; 0 = never set.

@@ -204,10 +204,6 @@ impl MergeScheduler {
             }
             let at_a_time = at_a_time.min(if is_beyond { BEYOND_LOOK } else { most - merged });
             let leaves = at_a_time.min(until - merged);
-            debug_assert!(
-                leaves > 0,
-                "a sweep goes over a leaf at least, or the round would not end (I7)"
-            );
             let swept = self.sweep_one(&mut found[best], leaves)?;
             if let Some(now) = swept.entries.checked_div(swept.leaves) {
                 rounds.entries_a_leaf = match rounds.entries_a_leaf {
@@ -429,7 +425,10 @@ impl MergeScheduler {
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();
         let layout = found.table.layout();
-        debug_assert!(leaves_max > 0, "an index that is swept has a share of the leaves");
+        debug_assert!(
+            leaves_max > 0,
+            "a sweep goes over a leaf at least, or the round would not end (I7)"
+        );
         let index = match found.table.is_gone() {
             true => None,
             false => layout.buffered().find(|(index, _)| index.id == found.index),
