@@ -160,6 +160,7 @@ impl Table {
         self.dropped.load(Ordering::Acquire)
     }
     pub(crate) fn set_broken(&self, why: &str) {
+        debug_assert!(!why.is_empty(), "users are told why a table cannot be used");
         // The first reason is kept.
         let _ = self.broken.set(why.to_string());
     }
@@ -183,7 +184,6 @@ impl Table {
     pub fn next_row_id(&self) -> u64 {
         let id = self.next_row_id.fetch_add(1, Ordering::Relaxed);
         debug_assert_ne!(id, 0, "the counter was read when the table was opened");
-        debug_assert!(id >> 48 == 0, "a hidden key has six bytes for the number");
         id
     }
     /// Next AUTO_INCREMENT value to give; 0 = never set.
