@@ -31,12 +31,18 @@ pub fn put_u64(b: &mut [u8], at: usize, v: u64) {
 }
 
 /// Appends `v` as LEB128: seven bits a byte, low bits first.
-pub fn push_varint(out: &mut Vec<u8>, mut v: u64) {
+pub fn push_varint(out: &mut Vec<u8>, number: u64) {
+    let (start, mut v) = (out.len(), number);
     while v >= 0x80 {
         out.push(v as u8 | 0x80);
         v >>= 7;
     }
     out.push(v as u8);
+    debug_assert_eq!(
+        take_varint(out, &mut { start }),
+        Some(number),
+        "a varint reads back as it was written"
+    );
 }
 /// Reads a varint at `*at` and moves `*at` past it. None when the bytes end early or the number has
 /// more than 64 bits.
@@ -50,6 +56,7 @@ pub fn take_varint(b: &[u8], at: &mut usize) -> Option<u64> {
     take_long_varint(b, at)
 }
 fn take_long_varint(b: &[u8], at: &mut usize) -> Option<u64> {
+    let start = *at;
     let mut v = 0u64;
     let mut shift = 0;
     loop {
@@ -57,6 +64,7 @@ fn take_long_varint(b: &[u8], at: &mut usize) -> Option<u64> {
         *at += 1;
         v |= ((byte & 0x7f) as u64) << shift;
         if byte < 0x80 {
+            debug_assert!(*at - start <= 10, "ten bytes hold the 64 bits of a number");
             return Some(v);
         }
         shift += 7;
@@ -107,7 +115,12 @@ pub fn hash_wide(bytes: &[u8]) -> u64 {
 /// The smallest key that is larger than every key starting with `prefix`. None: there is none.
 pub fn prefix_successor(prefix: &[u8]) -> Option<Vec<u8>> {
     let mut key = prefix.to_vec();
-    raise_to_prefix_end(&mut key).then_some(key)
+    let is_there = raise_to_prefix_end(&mut key);
+    debug_assert!(
+        !is_there || (&key[..] > prefix && !key.starts_with(prefix)),
+        "the successor is past all keys with the prefix"
+    );
+    is_there.then_some(key)
 }
 /// Makes `key` the smallest key that is larger than every key starting with it. False: there is
 /// none, and `key` is empty.

@@ -50,6 +50,11 @@ impl Counter {
     }
 }
 
+const _: () = assert!(
+    size_of::<Counter>() == align_of::<Counter>(),
+    "a counter has a cache line of its own"
+);
+
 /// How a counter's value changes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
@@ -101,11 +106,9 @@ impl Counters {
     pub fn subsystem(i: usize) -> &'static str {
         let begun = Counters::NAMES[..=i].iter().rev();
         let of = |name: &&str| SUBSYSTEMS.iter().find(|(first, _)| first == name);
-        begun
-            .filter_map(of)
-            .map(|(_, subsystem)| *subsystem)
-            .next()
-            .unwrap_or("")
+        let subsystem = begun.filter_map(of).map(|(_, subsystem)| *subsystem).next();
+        debug_assert!(subsystem.is_some(), "the first counter begins a subsystem");
+        subsystem.unwrap_or("")
     }
 }
 
@@ -323,6 +326,16 @@ counters! {
     /// Gauge: 1 after the engine has stopped (I6); every statement of it fails.
     engine_stopped,
 }
+
+const _: () = {
+    let mut i = 0;
+    while i < Counters::NAMES.len() {
+        let shown = "Sluice_".len() + Counters::NAMES[i].len();
+        assert!(shown <= 64, "a server shows names of at most 64 characters");
+        assert!(!Counters::COMMENTS[i].is_empty(), "a server explains each counter");
+        i += 1;
+    }
+};
 
 #[cfg(test)]
 mod tests {

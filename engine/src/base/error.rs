@@ -107,6 +107,8 @@ pub enum Error {
     TableChanged,
 }
 
+const _: () = assert!(size_of::<Error>() <= 32, "an error is small, for most calls return one");
+
 /// The foreign key that an error is about.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ForeignFault {
@@ -163,20 +165,23 @@ impl fmt::Display for Damage {
 }
 
 impl Error {
-    pub fn corrupt(what: impl Into<String>) -> Error {
-        Error::Corrupt(Box::new(Damage {
-            what: what.into(),
+    /// Damage without a place.
+    fn damage(what: String) -> Box<Damage> {
+        debug_assert!(!what.is_empty(), "an error says what is wrong");
+        Box::new(Damage {
+            what,
             ..Damage::default()
-        }))
+        })
+    }
+    pub fn corrupt(what: impl Into<String>) -> Error {
+        Error::Corrupt(Error::damage(what.into()))
     }
     pub fn io(what: impl Into<String>) -> Error {
-        Error::Io(Box::new(Damage {
-            what: what.into(),
-            ..Damage::default()
-        }))
+        Error::Io(Error::damage(what.into()))
     }
     /// Adds the page whose read failed to an I/O error. Other errors pass unchanged.
     pub fn reading(mut self, file: FileId, page: PageNo) -> Error {
+        debug_assert_ne!(file, 0, "a page that is read belongs to a data file");
         if let Error::Io(damage) = &mut self {
             (damage.file, damage.page) = (file, Some(page));
         }
@@ -185,7 +190,13 @@ impl Error {
     /// Turns an I/O error that did not pass into damage: both are reported and answered alike.
     pub fn lasting(self) -> Error {
         match self {
-            Error::Io(damage) => Error::Corrupt(damage),
+            Error::Io(damage) => {
+                debug_assert!(
+                    damage.file != 0 || (damage.page.is_none() && damage.index == 0),
+                    "a page, or an index, is of a data file"
+                );
+                Error::Corrupt(damage)
+            }
             error => error,
         }
     }
@@ -201,6 +212,7 @@ impl Error {
     }
     /// Adds the index through which the damage, or the unreadable page, was reached.
     pub fn in_index(mut self, file: FileId, index: IndexId) -> Error {
+        debug_assert!(file != 0 && index != 0, "an index has a number, and is in a data file");
         match &mut self {
             Error::Corrupt(damage) if damage.index == 0 && (damage.file == 0 || damage.file == file) => {
                 (damage.file, damage.index) = (file, index);

@@ -20,6 +20,10 @@ pub const SYSTEM_FILE: FileId = 1;
 pub const UNDO_FILE: FileId = 2;
 /// First id for table files; smaller ones are the engine's own.
 pub const FIRST_TABLE_FILE: FileId = 16;
+const _: () = assert!(
+    0 < SYSTEM_FILE && SYSTEM_FILE < UNDO_FILE && UNDO_FILE < FIRST_TABLE_FILE,
+    "0 is no file, and the engine's own files come before the tables'"
+);
 
 /// Address of a page.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
@@ -37,6 +41,11 @@ impl PageId {
         ((self.file as u64) << 32) | self.no as u64
     }
 }
+
+const _: () = assert!(
+    PageId::new(1, PageNo::MAX).as_u64() < PageId::new(2, 0).as_u64(),
+    "pages have the same order as numbers: by file, then by place"
+);
 
 impl std::fmt::Display for PageId {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {

@@ -14,6 +14,7 @@ pub struct LogDedup(HashMap<String, u64>);
 impl LogDedup {
     /// Notes `text`. True if it must be logged now.
     pub fn is_news(&mut self, text: &str, now_us: u64) -> bool {
+        debug_assert!(!text.is_empty(), "a line of the error log says something");
         self.0
             .retain(|_, last_us| now_us.saturating_sub(*last_us) < FORGET_AFTER_US);
         self.0.insert(text.to_string(), now_us).is_none()

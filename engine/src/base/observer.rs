@@ -72,12 +72,16 @@ pub fn observer() -> Option<&'static dyn Observer> {
 /// What `run` returns. `around` runs it once.
 pub fn within<T>(around: impl FnOnce(&mut dyn FnMut()), run: impl FnOnce() -> T) -> T {
     let (mut run, mut result) = (Some(run), None);
-    around(&mut || result = run.take().map(|run| run()));
+    around(&mut || {
+        debug_assert!(run.is_some(), "an observer runs what it observes once");
+        result = run.take().map(|run| run());
+    });
     result.expect("an observer runs what it observes")
 }
 
 /// Runs all that a thread of the engine does.
 pub fn run_thread(name: &str, body: impl FnOnce()) {
+    debug_assert!(!name.is_empty(), "a thread of the engine has a name");
     match observer() {
         Some(observer) => within(|body| observer.thread(name, body), body),
         None => body(),

@@ -23,6 +23,7 @@ enum Why {
 impl Poison {
     /// The first reason is kept.
     pub fn set(&self, why: &str) {
+        debug_assert!(!why.is_empty(), "users are told why the engine stopped");
         let _ = self.why.set(Why::Failed(why.to_string()));
     }
     /// The engine was closed: later calls get [`Error::Closed`], and nothing is logged.

@@ -27,7 +27,8 @@ impl ScheduleJitter {
 #[cfg(test)]
 impl Drop for ScheduleJitter {
     fn drop(&mut self) {
-        ACTIVE.fetch_sub(1, Ordering::Relaxed);
+        let before = ACTIVE.fetch_sub(1, Ordering::Relaxed);
+        debug_assert!(before > 0, "a pause begins before it ends");
     }
 }
 

@@ -133,6 +133,11 @@ const _: () = {
         i += 1;
     }
 };
+const _: () = assert!(
+    Rank::ALL[Rank::ALL.len() - 1] as u8 == Rank::Leaf as u8,
+    "nothing is taken under a leaf"
+);
+
 /// Times that a thread found a mutex of the rank locked, and threads that wait now.
 struct Contention {
     waits: [AtomicU64; Rank::Leaf as usize + 1],
@@ -214,6 +219,18 @@ pub fn holds_nothing() -> bool {
     #[cfg(not(debug_assertions))]
     true
 }
+/// For debug asserts: the calling thread holds a mutex of this rank. Always true in a release
+/// build.
+#[inline]
+pub fn holds(rank: Rank) -> bool {
+    #[cfg(debug_assertions)]
+    return HELD.with_borrow(|held| held.contains(&rank));
+    #[cfg(not(debug_assertions))]
+    {
+        let _ = rank;
+        true
+    }
+}
 /// Runs what a test does at a sync point. It stands for another thread, which holds nothing.
 #[cfg(test)]
 pub fn as_another_thread(act: impl FnOnce()) {
@@ -222,6 +239,7 @@ pub fn as_another_thread(act: impl FnOnce()) {
     act();
     #[cfg(debug_assertions)]
     {
+        debug_assert!(holds_nothing(), "the other thread gives back what it took");
         LATCHES.set(held.0);
         HELD.set(held.1);
     }
@@ -285,6 +303,11 @@ impl<T> RankedMutex<T> {
             assert!(
                 h.last().is_none_or(|top| *top <= self.rank),
                 "lock rank: {:?}",
+                self.rank
+            );
+            debug_assert!(
+                !self.rank.is_over_latches() || holds_no_latch(),
+                "I5: {:?} is taken while a page is latched",
                 self.rank
             );
             h.push(self.rank);
@@ -371,6 +394,8 @@ impl<T> RankedGuard<'_, T> {
 impl<'a, T> RankedGuard<'a, T> {
     /// The parking_lot guard, for waiting on a condition variable.
     pub fn raw(&mut self) -> &mut MutexGuard<'a, T> {
+        #[cfg(debug_assertions)]
+        assert!(self.is_newest(), "a thread that sleeps holds no later mutex");
         &mut self.inner
     }
 }

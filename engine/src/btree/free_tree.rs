@@ -187,6 +187,11 @@ impl<'p> TreeRemover<'p> {
             if node.level() == 0 || n == 0 {
                 // An inner page without children, or a root that is a leaf.
                 let id = mtr.id(page);
+                debug_assert_eq!(
+                    parent.is_none(),
+                    id.no == tree.root,
+                    "the root is freed last: it says whether all is done"
+                );
                 let pages: Vec<PageId> = tree.pages_of(id.no).collect();
                 space::free(mtr, &pages)?;
                 mark_free_named(mtr, page);

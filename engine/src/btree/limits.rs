@@ -30,6 +30,11 @@ pub const WIDE_ENTRY_MAX: usize = entry_max(WIDE, WIDE_KEY_MAX);
 /// Two fences and two separators fit: a split of an inner node leaves two children on both sides.
 const _: () = assert!(4 * (WIDE_KEY_MAX + 16) <= WIDE - NODE_HEADER && WIDE < u16::MAX as usize);
 
+/// One split makes room for any entry.
+const _: () = assert!(ENTRY_MAX + KEY_MAX + OVERHEAD <= (PAGE_SIZE - NODE_HEADER) / 2 && KEY_MAX < ENTRY_MAX);
+const _: () =
+    assert!(WIDE_ENTRY_MAX + WIDE_KEY_MAX + OVERHEAD <= (WIDE - NODE_HEADER) / 2 && WIDE_KEY_MAX < WIDE_ENTRY_MAX);
+
 const fn entry_max(node: usize, key_max: usize) -> usize {
     let third = node / 3 - 64;
     let split = node / 2 - key_max - 64;

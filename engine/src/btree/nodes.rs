@@ -142,10 +142,12 @@ impl Nodes {
 
     /// The first pages of `n` new nodes: all, or (`Error::Full`) nothing is changed.
     pub fn allocate(&self, mtr: &mut Mtr<'_>, near: PageNo, n: usize) -> Result<Vec<PageNo>> {
-        match self.are_wide() {
-            false => space::allocate_many(mtr, self.file, near, n),
-            true => space::allocate_runs(mtr, self.file, near, n, 1 + WIDE_REST),
-        }
+        let pages = match self.are_wide() {
+            false => space::allocate_many(mtr, self.file, near, n)?,
+            true => space::allocate_runs(mtr, self.file, near, n, 1 + WIDE_REST)?,
+        };
+        debug_assert_eq!(pages.len(), n, "all nodes have pages, or none");
+        Ok(pages)
     }
     /// Writes a new node into pages that `allocate` returned.
     pub fn create_with(&self, mtr: &mut Mtr<'_>, no: PageNo, new: &NewNode<'_>) -> Result<()> {

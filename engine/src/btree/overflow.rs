@@ -47,6 +47,10 @@ pub fn create(mtr: &mut Mtr<'_>, file: FileId, index: IndexId, owner: TrxId) -> 
 /// are latched already: nothing can fail half way.
 pub fn take_back(mtr: &mut Mtr<'_>, file: FileId, first: PageNo) -> Result<()> {
     let page = mtr.write(PageId::new(file, first))?;
+    debug_assert!(
+        is_overflow(mtr.bytes(page)),
+        "what is taken back is a chain that this Mtr made"
+    );
     space::free(mtr, &[PageId::new(file, first)])?;
     mark_free_named(mtr, page);
     Ok(())

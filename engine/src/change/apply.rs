@@ -14,7 +14,7 @@
 //! Latches: those of one descent at a time. Called by: the table layer and `unique`, with no latch
 //! held.
 use crate::base::bytes::{get_u48, put_u48};
-use crate::base::sync::give_way;
+use crate::base::sync::{give_way, holds_no_latch};
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
 use crate::change::delta::tree::missing_entry;
@@ -47,6 +47,15 @@ pub fn submit_checked(pool: &Pool, index: &IndexTrees, op: Op<'_>) -> Result<boo
     submit_noting(pool, index, op, !noted)
 }
 fn submit_noting(pool: &Pool, index: &IndexTrees, op: Op<'_>, noting: bool) -> Result<bool> {
+    debug_assert!(holds_no_latch(), "I5: a change latches with nothing latched before");
+    debug_assert!(
+        op.key().len() <= index.tree.key_max(),
+        "longer keys were refused before anything changed"
+    );
+    debug_assert!(
+        names_its_maker(&op),
+        "a change of an entry's mark or stamp names its transaction"
+    );
     let Some(delta) = index.delta.as_deref() else {
         return apply_directly(pool, &index.tree, op);
     };
@@ -239,11 +248,24 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<As
             Placed::Done
         }
     };
+    debug_assert!(
+        placed == Placed::Done || op.size() > 0,
+        "marks and removals need no room: a rollback must not fail for want of it"
+    );
     mtr.commit();
     if sparse {
         tree.try_merge_nodes(pool, op.key())?;
     }
     Ok(Some(placed))
+}
+
+/// A Put makes an unmarked entry; all others are about the entry of one transaction. For asserts.
+fn names_its_maker(op: &Op<'_>) -> bool {
+    match *op {
+        Op::Put { value, .. } => value.len() >= HEAD && value[0] & DELETE_MARK == 0,
+        Op::Mark { stamp, .. } => stamp != 0,
+        Op::Kill { if_stamp, .. } | Op::Unmark { if_stamp, .. } | Op::Remove { if_stamp, .. } => if_stamp != 0,
+    }
 }
 
 /// (marked, stamp)

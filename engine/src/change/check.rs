@@ -3,6 +3,7 @@
 //!
 //! Latches: one base leaf (S), then leaves of the delta tree. Called by: `table::check`, with no
 //! latch held.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, PageNo, Result};
 use crate::change::delta::key::{entry_key, PARTITION_NUMBER};
 use crate::change::delta::op_list::is_valid;
@@ -23,6 +24,10 @@ pub fn check(
     step: Step<'_>,
     report: &mut dyn FnMut(&str),
 ) -> Result<BTreeSet<PageNo>> {
+    debug_assert!(
+        holds_no_latch(),
+        "I5: a base leaf is latched before leaves of the delta tree"
+    );
     let Some(delta) = &index.delta else {
         return Ok(BTreeSet::new());
     };

@@ -39,6 +39,10 @@ impl Delta {
                     net += entries_added(leaf.value_at(slot));
                     seen += 1;
                 }
+                debug_assert!(
+                    net.abs() <= seen,
+                    "a pending change adds one entry to the index, or takes one away"
+                );
                 if ends_here {
                     added += net;
                     continue;

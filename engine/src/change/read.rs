@@ -11,6 +11,7 @@
 //! pending in the index each function here costs one load. Called by: `index::scan`, the table
 //! layer, `check`.
 use crate::base::bytes::prefix_successor;
+use crate::base::sync::holds_no_latch;
 use crate::base::Result;
 use crate::btree::{LeafRead, Seek};
 use crate::change::delta::{Delta, Pending};
@@ -109,6 +110,10 @@ impl Merging {
                 hi = Some(leaf.key_at(cut));
             }
         }
+        debug_assert!(
+            self.slots.len() <= most,
+            "a part has no more base entries than were asked for"
+        );
         self.keys = 0..0;
         delta.pending_of(pool, lo, hi, self.only.as_deref(), &mut self.pending)?;
         self.keys = 0..self.pending.len();
@@ -190,6 +195,10 @@ pub fn in_use(index: &IndexTrees) -> Option<&Delta> {
 /// Copies the value of the entry `key` into `value`. False: there is no such entry. Called with no
 /// latch held.
 pub fn get(pool: &Pool, index: &IndexTrees, key: &[u8], value: &mut Vec<u8>) -> Result<bool> {
+    debug_assert!(
+        holds_no_latch(),
+        "I5: a base leaf is latched before leaves of the delta tree"
+    );
     let leaf = index.tree.leaf_owning(pool, key)?;
     // The filter is asked under the latch: from here on no merge of this leaf takes anything out.
     if let Some(delta) = in_use(index).filter(|delta| delta.maybe_pending(key)) {
@@ -197,6 +206,10 @@ pub fn get(pool: &Pool, index: &IndexTrees, key: &[u8], value: &mut Vec<u8>) -> 
         let mut merging = Merging::default();
         merging.start(pool, delta, &leaf, key, Some(&behind))?;
         let found = merging.next(&leaf, false)?;
+        debug_assert!(
+            found.as_ref().is_none_or(|found| found.key == key),
+            "the range has room for one key"
+        );
         return Ok(found.is_some_and(|found| copy(found.value, value)));
     }
     let there = leaf.slot() < leaf.len() && leaf.key() == key;
@@ -219,6 +232,10 @@ pub fn visit_prefix(pool: &Pool, index: &IndexTrees, prefix: &[u8], each: Visito
 /// The same, of those alone that are not below `from`, which begins with `prefix`.
 pub fn visit_prefix_from(pool: &Pool, index: &IndexTrees, prefix: &[u8], from: &[u8], each: Visitor<'_>) -> Result<()> {
     debug_assert!(from.starts_with(prefix), "the visit begins inside its range");
+    debug_assert!(
+        holds_no_latch(),
+        "I5: a base leaf is latched before leaves of the delta tree"
+    );
     if let Some(delta) = in_use(index) {
         return visit_merged(pool, index, delta, (prefix, from), Merging::default(), each);
     }
@@ -260,6 +277,10 @@ fn visit_merged(
     loop {
         merging.start(pool, delta, &leaf, from, end.as_deref())?;
         while let Some(found) = merging.next(&leaf, false)? {
+            debug_assert!(
+                found.key >= from && end.as_deref().is_none_or(|end| found.key < end),
+                "a visit keeps to its range"
+            );
             if !each(found.key, found.value)? {
                 return Ok(());
             }

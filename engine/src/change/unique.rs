@@ -20,6 +20,7 @@
 //!
 //! Latches: those of a descent to the parent. Called by: `table::row::secondary`.
 use crate::base::bytes::prefix_successor;
+use crate::base::sync::holds_no_latch;
 use crate::base::Result;
 use crate::change::apply;
 use crate::change::delta::Delta;
@@ -39,7 +40,8 @@ pub fn lacks_value(pool: &Pool, index: &IndexTrees, key: &[u8], value_len: usize
     let Some(pk_len) = delta.summary.values.pk_len() else {
         return Ok(false);
     };
-    debug_assert!(value_len <= key.len());
+    debug_assert!(value_len <= key.len(), "the value is the beginning of the key");
+    debug_assert!(holds_no_latch(), "U2: the parent is reached by a descent");
     if !delta.takes(&Op::Put { key, value: &[] }) || !asks(delta, key) {
         return Ok(false);
     }
@@ -56,6 +58,7 @@ pub fn lacks_value(pool: &Pool, index: &IndexTrees, key: &[u8], value_len: usize
         return Ok(false);
     }
     let asked = index.tree.ask_leaf(pool, value, end.as_deref(), |leaf| {
+        debug_assert!(!holds_no_latch(), "U2: the parent's latch keeps the leaf where it is");
         let presence = pool.presence(leaf);
         delta.residency.note(presence);
         (
@@ -80,6 +83,10 @@ pub fn put_unseen(pool: &Pool, index: &IndexTrees, key: &[u8], value: &[u8]) -> 
     let op = Op::Put { key, value };
     match index.delta.as_deref() {
         Some(delta) if delta.fits(&op) => {
+            debug_assert!(
+                delta.summary.values.pk_len().is_some(),
+                "U1: unseen values need a filter that knows what is pending"
+            );
             apply::append(pool, index, delta, op)?;
             pool.counters().change_buffer_unique_checks_spared.inc();
             Ok(true)

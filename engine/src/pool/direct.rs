@@ -22,7 +22,7 @@
 //!
 //! [`Flusher::write_freed`]: super::write::flush::Flusher::write_freed
 use super::buffer_pool::Pool;
-use super::page::{seal, set_page_lsn, PAGE_SIZE};
+use super::page::{page_id, seal, set_page_lsn, PAGE_SIZE};
 use crate::base::sync::holds_no_latch;
 use crate::base::{planted, FileId, Lsn, Mutant, PageId, PageNo, Result};
 use crate::io::files::OpenFile;
@@ -58,7 +58,10 @@ impl Direct {
     }
     /// The group that gave `count` pages from `first` on to this load ends at `lsn`.
     pub fn given(&mut self, first: PageNo, count: u32, lsn: Lsn) -> Result<()> {
-        debug_assert!(!self.has(first), "an extent is given once");
+        debug_assert!(
+            (first..first + count).all(|no| !self.has(no)),
+            "a page is given to a load once"
+        );
         self.pool.redo().flush(lsn, FlushMode::Sync)?;
         self.given.push((first, count));
         self.pool.loads().note_given();
@@ -85,6 +88,12 @@ impl Direct {
         assert!(
             self.pool.redo().durable_lsn() >= lsn || self.pool.redo().is_off(),
             "I1: no page before its redo is durable"
+        );
+        debug_assert!(
+            (first..)
+                .zip(pages.chunks_exact(PAGE_SIZE))
+                .all(|(no, page)| page_id(page) == PageId::new(self.open.id, no)),
+            "a page is written to the place that it names"
         );
         for page in pages.chunks_exact_mut(PAGE_SIZE) {
             set_page_lsn(page, lsn);

@@ -43,11 +43,12 @@ pub(in crate::pool) struct JoinedBytes(Vec<u8>);
 
 impl JoinedBytes {
     pub fn begin(first: &[u8]) -> JoinedBytes {
-        debug_assert_eq!(first.len(), PAGE_SIZE);
+        debug_assert_eq!(first.len(), PAGE_SIZE, "joined pages begin with one page");
         JoinedBytes(first.to_vec())
     }
     /// Adds the next page.
     pub fn push(&mut self, page: &[u8]) {
+        debug_assert_eq!(page.len(), PAGE_SIZE, "one page after the other is joined");
         self.0.extend_from_slice(&page[PAGE_BODY..]);
     }
     pub fn bytes(&self) -> &[u8] {
@@ -82,7 +83,7 @@ impl JoinedBytes {
     }
     /// The pages that the bytes in `range` lie in.
     pub fn spans(&self, range: Range<usize>) -> Vec<Span> {
-        debug_assert!(range.end <= self.0.len());
+        debug_assert!(range.end <= self.0.len(), "a span lies in the joined pages");
         let mut spans = Vec::new();
         let mut at = range.start;
         while at < range.end {

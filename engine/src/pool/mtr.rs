@@ -151,6 +151,10 @@ impl<'p> Mtr<'p> {
     /// forgotten. Logged as an image.
     pub fn create(&mut self, id: PageId, index: u32, kind: PageType, level: u8) -> Result<PageHandle> {
         let handle = self.reserve(id)?;
+        debug_assert!(
+            !self.is_joined(handle),
+            "a page that is made anew stands for itself alone"
+        );
         self.pages[handle.0 as usize].blank = false;
         self.change(handle, |bytes, records, logged| {
             init_page(bytes, id, index, kind, level);
@@ -313,7 +317,10 @@ impl<'p> Mtr<'p> {
     }
     /// memmove inside the page, logged.
     pub fn move_within(&mut self, page: PageHandle, dst: usize, src: usize, len: usize) {
-        assert!(dst >= EDIT_START && src >= EDIT_START);
+        assert!(
+            dst >= EDIT_START && src >= EDIT_START,
+            "the page header's first bytes are the pool's"
+        );
         if len == 0 || dst == src {
             return;
         }
@@ -345,7 +352,10 @@ impl<'p> Mtr<'p> {
             let mut head = [0; EDIT_START];
             head.copy_from_slice(&bytes[..EDIT_START]);
             let (hole_start, hole_end) = fill(bytes);
-            assert!(hole_start >= PAGE_BODY && hole_start <= hole_end && hole_end <= PAGE_SIZE);
+            assert!(
+                hole_start >= PAGE_BODY && hole_start <= hole_end && hole_end <= PAGE_SIZE,
+                "the hole lies in the body"
+            );
             bytes[..EDIT_START].copy_from_slice(&head);
             if logged {
                 records.image(id, bytes, hole_start, hole_end);
@@ -357,7 +367,7 @@ impl<'p> Mtr<'p> {
     /// ask for it once more by its number, and must not find its former content on disk.
     pub fn ends_named(&mut self, page: PageHandle) {
         let held = &self.pages[page.0 as usize];
-        debug_assert!(held.changed);
+        debug_assert!(held.changed, "a page is freed by a change of it");
         if let Some(page) = &held.page {
             page.frame().past_on_disk.store(true, Ordering::Relaxed);
         }

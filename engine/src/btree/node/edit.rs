@@ -79,6 +79,10 @@ pub fn insert(p: &mut impl PageEdit, slot: usize, key: &[u8], value: &[u8]) {
     put_u16(&mut header, 2, at as u16);
     put_u16(&mut header, 4, slot as u16);
     p.edit(AT_SLOTS, &header);
+    debug_assert!(
+        !searched || p.node().is_between(slot),
+        "an entry stands between its neighbours in key order"
+    );
     debug_assert!(p.node().entry(slot) == (key, value), "the entry stands in its slot");
 }
 
@@ -236,6 +240,7 @@ pub fn compact(p: &mut impl PageEdit) {
         return;
     }
     let n = node.len();
+    let free = node.free();
     let mut pieces = node.pieces();
     pieces.sort_unstable_by_key(|piece| std::cmp::Reverse(piece.at));
     let used: usize = pieces.iter().map(|piece| piece.len).sum();
@@ -269,6 +274,11 @@ pub fn compact(p: &mut impl PageEdit) {
     edit_difference(p, NODE_HEADER, &slots);
     edit_difference(p, AT_LOWER, &fences);
     edit_counts(p, n, heap, 0);
+    debug_assert_eq!(
+        p.node().contiguous(),
+        free,
+        "a compaction loses no byte, and wins none but the dead ones"
+    );
 }
 
 /// Compaction by image.
@@ -328,8 +338,10 @@ pub fn set_upper(p: &mut impl PageEdit, upper: &[u8]) {
         let garbage = p.node().garbage() + old_len - upper.len();
         p.edit(AT_GARBAGE, &(garbage as u16).to_le_bytes());
     }
+    debug_assert!(p.node().upper_fence() == Some(upper), "the node has its new fence");
 }
 
 pub fn set_right(p: &mut impl PageEdit, right: PageNo) {
+    debug_assert_ne!(right, 0, "page 0 is a file's header");
     p.edit(AT_RIGHT, &right.to_le_bytes());
 }

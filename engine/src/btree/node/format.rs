@@ -121,6 +121,14 @@ pub fn write_node(page: &mut [u8], new: &NewNode<'_>) -> (usize, usize) {
     }
     let searched = &new.items[(new.level > 0 && !new.items.is_empty()) as usize..];
     debug_assert!(searched.is_sorted_by(|a, b| a.0 < b.0), "a node's keys ascend");
+    debug_assert!(
+        searched.first().is_none_or(|(key, _)| new.lower <= *key),
+        "no key lies before the lower fence"
+    );
+    debug_assert!(
+        new.level == 0 || new.items.iter().all(|(_, child)| child.len() == 4),
+        "the entry of an inner node names a child"
+    );
     let prefix = match (searched.first(), searched.last()) {
         (Some(first), Some(last)) => common_prefix(first.0, last.0),
         _ => 0,

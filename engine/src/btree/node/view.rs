@@ -18,7 +18,7 @@ impl<'a> Node<'a> {
     #[inline]
     pub fn new(page: &'a [u8]) -> Node<'a> {
         // One check here spares one for each field of the header.
-        assert!(page.len() >= PAGE_SIZE);
+        assert!(page.len() >= PAGE_SIZE, "a node has a page, or several");
         Node(page)
     }
     /// The page is a node of `index`. Every descent checks this on every page that it reaches.
@@ -78,7 +78,7 @@ impl<'a> Node<'a> {
     }
     #[inline]
     pub fn entry_at(&self, slot: usize) -> usize {
-        debug_assert!(slot < self.len());
+        debug_assert!(slot < self.len(), "a slot of the node");
         get_u16(self.0, NODE_HEADER + slot * SLOT + 4) as usize
     }
     #[inline]
@@ -126,7 +126,13 @@ impl<'a> Node<'a> {
     /// Child page of an inner entry.
     #[inline]
     pub fn child(&self, slot: usize) -> PageNo {
+        debug_assert!(self.level() > 0, "a leaf names no children");
         get_u32(self.0, self.value_at(slot))
+    }
+    /// The key in `slot` lies between those of its neighbours. For asserts.
+    pub(super) fn is_between(&self, slot: usize) -> bool {
+        let after_left = slot <= self.first() || self.key(slot - 1) < self.key(slot);
+        after_left && (slot + 1 >= self.len() || self.key(slot) < self.key(slot + 1))
     }
     /// First slot whose key takes part in searches: an inner node's entry 0 has no key.
     #[inline]

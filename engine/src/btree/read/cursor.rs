@@ -77,6 +77,10 @@ impl Tree {
     /// The leaf that owns the keys just before `key` (not the empty key; None: the last leaf). The
     /// entries before its slot are those before `key`.
     pub fn leaf_before<'p>(&self, pool: &'p Pool, key: Option<&[u8]>) -> Result<LeafRead<'p>> {
+        debug_assert!(
+            key.is_none_or(|key| !key.is_empty()),
+            "no leaf owns keys before the empty one"
+        );
         self.leaf_at(pool, key.map_or(To::Last, To::Before))
     }
     fn leaf_at<'p>(&self, pool: &'p Pool, to: To<'_>) -> Result<LeafRead<'p>> {

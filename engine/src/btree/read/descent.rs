@@ -192,6 +192,7 @@ impl Tree {
         level: u8,
         each: impl FnOnce(PageId, Option<&[u8]>) -> T,
     ) -> Result<Option<T>> {
+        debug_assert!(level > 0, "a leaf is no parent");
         let page = self.descend(pool, To::Key(key), level)?;
         let node = Node::new(&page);
         if node.level() < level {

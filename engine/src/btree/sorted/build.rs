@@ -129,6 +129,7 @@ impl<'p> Builder<'p> {
         Ok(())
     }
     fn append(&mut self) -> Result<()> {
+        debug_assert!(!self.ends.is_empty(), "a leaf that is appended has entries");
         debug_assert!(
             self.lower.len() + self.size <= self.capacity,
             "a leaf is never over-full"

@@ -90,6 +90,10 @@ impl ExtentList {
     pub fn take_back(mtr: &mut Mtr<'_>, lists: &[ExtentList]) -> Result<()> {
         for list in lists {
             let page = mtr.write(list.id(list.page))?;
+            debug_assert!(
+                list.is_on(mtr.bytes(page)),
+                "what is taken back is a list that this Mtr made"
+            );
             space::free(mtr, &[list.id(list.page)])?;
             mark_free_named(mtr, page);
         }

@@ -221,6 +221,7 @@ impl Loader {
         self.add_child(level + 1, &lower, place.0)
     }
     fn add_child(&mut self, level: usize, lower: &[u8], child: PageNo) -> Result<()> {
+        debug_assert_ne!(child, 0, "page 0 is a file's header");
         if level == self.levels.len() {
             self.levels.push(Level::default());
         }
@@ -305,6 +306,10 @@ impl Loader {
     }
     fn write_leaves(&mut self) -> Result<()> {
         let n = std::mem::take(&mut self.buffered) as usize;
+        debug_assert!(
+            n <= EXTENT_PAGES as usize,
+            "the leaves of one extent are written at once"
+        );
         match self.writing {
             Some(writing) if n > 0 => self
                 .direct

@@ -120,7 +120,10 @@ impl LeafWrite {
             "the table layer keeps entries small enough"
         );
         let node = self.node(mtr);
-        debug_assert!(node.owns(key) && node.search(key) == (self.slot, false));
+        debug_assert!(
+            node.owns(key) && node.search(key) == (self.slot, false),
+            "the leaf owns the key, and lacks it"
+        );
         if node.has_room(key.len(), value.len()) {
             edit::insert(&mut MtrPage { mtr, page: self.page }, self.slot, key, value);
             return Ok(Placed::Done);

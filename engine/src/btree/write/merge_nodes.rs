@@ -160,6 +160,7 @@ impl MergePlan {
             .map(|merge| merge.right)
             .chain(collapse.then_some(top.left));
         let gone: Vec<PageId> = gone.flat_map(|node| self.tree.pages_of(mtr.id(node).no)).collect();
+        debug_assert!(gone.iter().all(|id| id.no != self.tree.root), "the root keeps its page");
         space::free(mtr, &gone)?;
         for merge in &self.merges {
             merge.carry_out(mtr);
@@ -176,6 +177,15 @@ impl Merge {
     fn carry_out(&self, mtr: &mut Mtr<'_>) {
         let (left, right) = (mtr.bytes(self.left).to_vec(), mtr.bytes(self.right).to_vec());
         let (left, right) = (Node::new(&left), Node::new(&right));
+        debug_assert!(
+            left.upper_fence() == Some(right.lower_fence()),
+            "the two are neighbours: no key lies between them"
+        );
+        debug_assert_eq!(
+            Node::new(mtr.bytes(self.parent)).child(self.slot),
+            mtr.id(self.right).no,
+            "the parent loses the entry of the node that goes"
+        );
         let mut items: Vec<_> = (0..left.len()).map(|slot| left.entry(slot)).collect();
         items.extend((0..right.len()).map(|slot| right.entry(slot)));
         if right.level() > 0 {
@@ -191,7 +201,10 @@ impl Merge {
         };
         mtr.rewrite(self.left, &mut |page| write_node(page, &new));
         mark_free(mtr, self.right);
-        debug_assert!(Node::new(mtr.bytes(self.left)).validate().is_ok());
+        debug_assert!(
+            Node::new(mtr.bytes(self.left)).validate().is_ok(),
+            "a merge leaves a sound node"
+        );
         let page = self.parent;
         edit::remove(&mut MtrPage { mtr, page }, self.slot);
     }
@@ -199,6 +212,7 @@ impl Merge {
 
 /// The root has one child left: the child's content moves into the root.
 fn pull_up(mtr: &mut Mtr<'_>, root: PageHandle, child: PageHandle) {
+    debug_assert_eq!(Node::new(mtr.bytes(root)).len(), 1, "the root takes in its only child");
     let copy = mtr.bytes(child).to_vec();
     let node = Node::new(&copy);
     let items: Vec<_> = (0..node.len()).map(|slot| node.entry(slot)).collect();

@@ -45,6 +45,7 @@ impl Siblings {
     /// X-latches the leaf that owns `key` and up to `leaves_max` - 1 leaves to its right, as far as
     /// one parent knows them. None: the root is a leaf.
     pub fn latch(tree: &Tree, mtr: &mut Mtr<'_>, key: &[u8], leaves_max: usize) -> Result<Option<Siblings>> {
+        debug_assert!(leaves_max > 0, "a stretch has a leaf at least");
         let Some(parent) = leaf_parent(tree, mtr, key)? else {
             return Ok(None);
         };
@@ -126,7 +127,10 @@ impl Siblings {
             let child = numbers[i].to_le_bytes();
             edit::insert(&mut MtrPage { mtr, page }, self.slot + i, &part.lower, &child);
         }
-        debug_assert!(Node::new(mtr.bytes(page)).validate().is_ok());
+        debug_assert!(
+            Node::new(mtr.bytes(page)).validate().is_ok(),
+            "a redistribution leaves a sound parent"
+        );
         Ok(true)
     }
 }

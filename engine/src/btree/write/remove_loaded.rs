@@ -51,7 +51,10 @@ pub fn remove_loaded(
             _ => Some(from.clone()),
         };
         match leaf.next {
-            Some(next) => *from = next,
+            Some(next) => {
+                debug_assert!(next > *from, "I7: a step goes to the right");
+                *from = next;
+            }
             None => {
                 // Leaves that are still empty: the first leaf takes in its neighbours, until the
                 // root is the only page.

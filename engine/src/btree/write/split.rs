@@ -200,7 +200,7 @@ impl<'m> SplitPlan<'m> {
     /// Makes the changes. `pages`: as many as `pages_needed`. `value`: the first item's value (a
     /// sorted build knows it only after the allocation).
     pub fn carry_out(&self, mtr: &mut Mtr<'_>, pages: &[PageNo], value: &[u8]) -> Result<()> {
-        debug_assert_eq!(pages.len(), self.pages_needed(mtr));
+        debug_assert_eq!(pages.len(), self.pages_needed(mtr), "each new node has its page");
         debug_assert!(
             pages.iter().all(|no| *no != self.tree.root),
             "the root keeps its page, and is no new one"
@@ -255,7 +255,7 @@ impl<'m> SplitPlan<'m> {
             (true, false) => edit::insert(&mut left, split.slot, &split.key, value),
             (false, _) => {}
         }
-        debug_assert!(left.node().validate().is_ok());
+        debug_assert!(left.node().validate().is_ok(), "a split leaves a sound node");
         Ok(())
     }
     /// The root keeps its page number: its content goes down to two new pages.

@@ -10,7 +10,7 @@
 use super::key::{entry_bytes, entry_key, partition_of, PARTITION_NUMBER};
 use super::partition::PARTITIONS_MAX;
 use super::summary::Summary;
-use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::base::sync::{holds, holds_no_latch, Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
 use crate::btree::{LeafRead, Seek, Tree};
 use crate::pool::Pool;
@@ -93,6 +93,8 @@ impl Count {
     }
     /// Counts the entries of about `leaves_max` leaves. True: all are counted. No latch is held.
     pub fn step(&self, of: Counted<'_>, leaves_max: usize) -> Result<bool> {
+        debug_assert!(leaves_max > 0, "I7: a step counts something");
+        debug_assert!(holds_no_latch(), "I7: a step begins with no latch held");
         self.load(of)?;
         let sums = &of.summary.sums;
         let mut left = leaves_max;
@@ -113,6 +115,8 @@ impl Counted<'_> {
     /// `first`, `last`: partitions in the tree.
     fn load_range(&self, position: &mut Position, first: u16, last: u16) -> Result<()> {
         debug_assert!(first <= last, "partitions are in key order");
+        debug_assert!(holds(Rank::DeltaCount), "one thread finds which partitions there are");
+        debug_assert!(!self.summary.sums.is_known(), "what is loaded is not counted yet");
         if (last - first) as u32 >= PARTITIONS_MAX {
             return Err(Error::corrupt("a delta tree holds more partitions than there may be"));
         }
@@ -139,6 +143,7 @@ impl Counted<'_> {
     }
     /// True: all entries are counted.
     fn count_some(&self, position: &mut Position, leaves_max: usize) -> Result<bool> {
+        debug_assert!(!self.summary.sums.is_known(), "an entry is counted once");
         let (sums, partitions) = (&self.summary.sums, &self.summary.partitions);
         let mut leaf = self.tree.seek(self.pool, Seek::Gt, &position.at)?;
         for _ in 0..leaves_max {

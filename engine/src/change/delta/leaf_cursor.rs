@@ -20,6 +20,7 @@ pub struct LeafCursor {
 impl LeafCursor {
     /// Is this append the one in `every` that merges a leaf?
     pub fn is_turn(&self, every: u64) -> bool {
+        debug_assert!(every > 0, "0 stands for no merge at all");
         self.appends.fetch_add(1, Ordering::Relaxed) % every == 0
     }
     pub fn position(&self) -> Vec<u8> {

@@ -160,6 +160,7 @@ pub fn fold(old: &[u8], op: &Op<'_>, out: &mut Vec<u8>) -> Option<Folded> {
 
 fn push_op(op: &Op<'_>, out: &mut Vec<u8>) {
     let u48 = |out: &mut Vec<u8>, v: u64| {
+        debug_assert!(v >> 48 == 0, "the format has six bytes for a stamp");
         let mut bytes = [0u8; 6];
         put_u48(&mut bytes, 0, v);
         out.extend_from_slice(&bytes);

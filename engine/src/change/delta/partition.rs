@@ -25,6 +25,7 @@
 //! when the gate is requested, so readers do not take it at all. Called by: `delta::summary`,
 //! `delta::tree`.
 use super::sums::Sums;
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, sync_point, Mutant, SyncPoint};
 use crate::change::policy::ROUND_ENDS;
 use parking_lot::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -72,11 +73,18 @@ impl Partitions {
     /// Holds the gate shared: no partition begins, no filter is replaced, the tree is not
     /// discarded. Must not be called with a latch held.
     pub fn hold_open(&self) -> RwLockReadGuard<'_, ()> {
+        debug_assert!(holds_no_latch(), "I5: the gate comes before all latches");
         self.gate.read()
     }
     /// Holds the gate exclusively: no append is under way. Must not be called with a latch held.
     pub fn hold_closed(&self) -> RwLockWriteGuard<'_, ()> {
+        debug_assert!(holds_no_latch(), "I5: the gate comes before all latches");
         self.gate.write()
+    }
+
+    /// Some thread holds the gate. For asserts.
+    pub fn is_held(&self) -> bool {
+        self.gate.is_locked()
     }
 
     // ---- numbers ----
@@ -90,7 +98,11 @@ impl Partitions {
         self.range().1
     }
     pub fn set_range(&self, oldest: u16, newest: u16) {
-        debug_assert!(oldest <= newest);
+        debug_assert!(oldest <= newest, "the oldest partition is no younger than the newest");
+        debug_assert!(
+            ((newest - oldest) as u32) < PARTITIONS_MAX,
+            "each partition in use has a place for its count"
+        );
         self.range
             .store((oldest as u32) << 16 | newest as u32, Ordering::Release);
     }
@@ -113,6 +125,10 @@ impl Partitions {
         &self.entries[(partition as u32 % PARTITIONS_MAX) as usize]
     }
     pub fn count_up(&self, partition: u16) {
+        debug_assert!(
+            self.range().0 <= partition && partition <= self.range().1,
+            "F1: an entry is counted in a partition that readers look into"
+        );
         self.entries_of(partition).fetch_add(1, Ordering::SeqCst);
     }
     pub fn count_down(&self, partition: u16) {
@@ -127,6 +143,10 @@ impl Partitions {
     /// Gives the numbers of empty old partitions up. The gate is held exclusively. Returns the
     /// number of the oldest partition left.
     pub fn drop_empty(&self) -> u16 {
+        debug_assert!(
+            self.gate.is_locked_exclusive(),
+            "no append is under way while numbers go"
+        );
         let (mut oldest, newest) = self.range();
         while oldest < newest && self.entries_of(oldest).load(Ordering::SeqCst) == 0 {
             oldest += 1;
@@ -136,6 +156,10 @@ impl Partitions {
     }
     /// The tree is empty: it goes on with one partition. The gate is held exclusively.
     pub fn restart(&self, sums: &Sums) {
+        debug_assert!(
+            self.entries.iter().all(|count| count.load(Ordering::SeqCst) == 0),
+            "F4: a tree begins anew when nothing is counted in it"
+        );
         self.close_newest(sums);
         let newest = self.newest();
         // Not 0 again: a reader or a merge may have learned which partitions there are, and look
@@ -213,6 +237,10 @@ impl Partitions {
     }
     /// As `begin_next`.
     fn close_newest(&self, sums: &Sums) {
+        debug_assert!(
+            self.gate.is_locked_exclusive(),
+            "no append is under way while a partition is closed"
+        );
         self.seen_bytes.store(0, Ordering::Relaxed);
         sums.close_newest();
     }

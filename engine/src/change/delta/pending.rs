@@ -82,6 +82,10 @@ impl Pending {
             },
             "partitions come oldest first, and their keys in order"
         );
+        debug_assert!(
+            key.len() <= u16::MAX as usize && value.len() <= u16::MAX as usize && self.bytes.len() <= u32::MAX as usize,
+            "an item has two bytes for a length, and four for its place"
+        );
         self.items.push(Item {
             at: self.bytes.len() as u32,
             key_len: key.len() as u16,
@@ -117,6 +121,11 @@ impl Pending {
             }
         }
         debug_assert!(
+            planted(Mutant::PartitionsInWrongOrder)
+                || (0..self.len()).all(|i| self.items_of(i).is_sorted_by(|before, after| before.0 < after.0)),
+            "a key has one item in a partition, and the oldest comes first"
+        );
+        debug_assert!(
             (1..self.len()).all(|i| self.key(i - 1) < self.key(i)),
             "a key is one group"
         );
@@ -146,6 +155,7 @@ impl Pending {
                 None => return Err(Error::corrupt("a buffered change cannot be decoded; check the table")),
             }
         }
+        debug_assert!(present || out.is_empty(), "an absent entry has no value");
         Ok(present)
     }
 }

@@ -130,6 +130,7 @@ impl Pass {
     /// One leaf cannot be read, and `bytes` bytes wait for it. The pass still counts as whole:
     /// another pass would not merge them either.
     pub fn leaf_unread(&mut self, why: &Error, bytes: u64) {
+        debug_assert!(!matches!(why, Error::Full(_)), "a leaf without room was read");
         self.left += 1;
         let sum = if why.is_corrupt() {
             &mut self.broken

@@ -7,6 +7,7 @@
 //! Locks: the gate (`delta::partition`). Called by: `delta::tree`, `delta::count`, `merge`.
 use super::partition::{Numbers, Partitions};
 use super::sums::Sums;
+use crate::base::sync::{holds, holds_no_latch, Rank};
 use crate::base::{planted, Mutant};
 use crate::change::filter::{BloomFilters, CountingFilter};
 use crate::pool::Pool;
@@ -58,6 +59,10 @@ impl Summary {
     /// Counts an entry up, before it is written: a reader that sees the entry finds it counted
     /// (F1). The gate is held shared, or the entry is counted after a restart (F2).
     pub fn count_up(&self, pool: &Pool, key: &[u8], partition: u16) {
+        debug_assert!(
+            self.partitions.is_held() || holds(Rank::DeltaCount),
+            "F2: a count up excludes a replacement of the filter"
+        );
         self.keys.up(key, &self.sums.buffer().slots);
         self.values.add(key, partition, self.sums.buffer().bloom_limits());
         self.partitions.count_up(partition);
@@ -65,6 +70,10 @@ impl Summary {
     }
     /// Counts an entry down. The gate is held shared.
     pub fn count_down(&self, key: &[u8], partition: u16) {
+        debug_assert!(
+            self.partitions.is_held(),
+            "F2: a count down excludes a replacement of the filter"
+        );
         self.keys.down(key);
         self.partitions.count_down(partition);
         self.sums.remove_entry();
@@ -81,6 +90,7 @@ impl Summary {
     /// Makes filters larger that have become too small for what is pending. Neither a latch nor the
     /// gate is held.
     pub fn grow_filters(&self) {
+        debug_assert!(holds_no_latch(), "I5: the gate comes before all latches");
         let buffer = self.sums.buffer();
         self.values.grow(buffer.bloom_limits());
         let larger = match self.sums.is_known() {
@@ -95,6 +105,10 @@ impl Summary {
     /// After a merge: gives up the numbers of empty partitions and, if nothing is pending, the
     /// memory of the filters (F4). No latch is held.
     pub fn reclaim(&self) {
+        debug_assert!(
+            holds_no_latch(),
+            "F4: memory is given up after a merge, with its latches"
+        );
         if !self.sums.is_known() || !(self.partitions.is_oldest_empty() || self.sums.is_empty()) {
             return;
         }

@@ -5,6 +5,7 @@
 //!
 //! Locks: a tree is discarded with its count mutex and its gate held exclusively. A change of its
 //! figures happens with one of them held. Called by: the other files of `delta`.
+use crate::base::sync::{holds, Rank};
 use crate::change::policy::{ChangeBuffer, Totals};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::Arc;
@@ -103,6 +104,10 @@ impl Sums {
     }
     /// From now on "perhaps" is the answer for every key.
     pub fn forget(&self) {
+        debug_assert!(
+            self.totals().is_none(),
+            "only the figures of a discarded tree are forgotten"
+        );
         self.entries.fetch_or(UNKNOWN, Ordering::SeqCst);
     }
 
@@ -136,6 +141,11 @@ impl Sums {
     pub fn close_newest(&self) {
         let bytes = self.newest_bytes() as i64;
         self.grow_newest(-bytes);
+        debug_assert_eq!(
+            self.newest_bytes(),
+            0,
+            "nothing comes while the gate is held exclusively"
+        );
         self.count_idle(0);
     }
     /// `bytes` bytes of the newest partition are idle. Returns the idle bytes of all trees.
@@ -153,6 +163,7 @@ impl Sums {
     }
     /// About `bytes` bytes are there that are not counted yet. The count mutex is held.
     pub fn expect_uncounted(&self, bytes: u64) {
+        debug_assert!(holds(Rank::DeltaCount), "nothing is counted while the estimate is made");
         self.reduce_uncounted(u64::MAX);
         if let Some(totals) = self.totals() {
             self.uncounted.store(bytes, Ordering::Relaxed);
@@ -192,6 +203,10 @@ impl Sums {
     /// Takes this tree out of the totals. The count mutex is held, and the gate exclusively.
     /// Returns the number of entries; 0 if the tree was discarded before.
     pub fn discard(&self) -> u64 {
+        debug_assert!(
+            holds(Rank::DeltaCount),
+            "a tree leaves the totals while nothing of it is counted"
+        );
         if self.discarded.swap(true, Ordering::Relaxed) {
             return 0;
         }

@@ -20,6 +20,7 @@ use super::pending::Pending;
 use super::progress::{Progress, Unmergeable};
 use super::summary::Summary;
 use super::sums::Sums;
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX, KEY_MAX};
 use crate::change::op::Op;
@@ -64,7 +65,7 @@ impl Delta {
     }
     /// Of an index in the catalog. The tree's pages are read at its first use.
     pub fn found(tree: Tree, buffer: &Arc<ChangeBuffer>) -> Delta {
-        debug_assert!(tree.index & DELTA_BIT != 0);
+        debug_assert!(tree.index & DELTA_BIT != 0, "a delta tree has a number of its own");
         Delta {
             tree,
             summary: Summary::new(Sums::unknown(buffer.clone())),
@@ -289,6 +290,10 @@ impl Delta {
     }
     /// Is anything pending for this key? Called with no latch held.
     pub(in crate::change) fn is_pending(&self, pool: &Pool, base: &Tree, key: &[u8]) -> Result<bool> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: a base leaf is latched before leaves of the delta tree"
+        );
         let _leaf = base.leaf_owning(pool, key)?;
         self.finds_pending(pool, key)
     }
@@ -318,6 +323,10 @@ impl Delta {
                 }
             }
         }
+        debug_assert!(
+            first.as_ref().is_none_or(|key| key[..] >= *from),
+            "the next key is not before the key that was asked about"
+        );
         Ok(first)
     }
 
@@ -360,6 +369,10 @@ impl Delta {
         Ok(!matches!(wrote, Wrote::Nothing))
     }
     fn write(&self, pool: &Pool, partition: u16, op: &Op<'_>) -> Result<Wrote> {
+        debug_assert!(
+            self.fits(op),
+            "a change that fits no entry of the tree is applied directly"
+        );
         let key = delta_key(partition, op.key());
         let mut value = Vec::new();
         let mut intent = Intent::Leaf;

@@ -79,7 +79,10 @@ fn of_two_first_appends_at_once_one_takes_the_age() {
     let delta = index.delta.as_ref().unwrap();
     rig.disk.advance_us(1_000_000);
     // The other append has counted, and written nothing yet.
-    delta.summary.count_up(pool, b"other", 0);
+    {
+        let _open = delta.summary.partitions.hold_open();
+        delta.summary.count_up(pool, b"other", 0);
+    }
     put(pool, &index, b"key");
     assert_eq!(delta.entries(), 2);
     rig.disk.advance_us(7_000_000);

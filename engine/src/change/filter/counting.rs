@@ -86,6 +86,10 @@ impl SlotBudget {
         while slots < self.slots_max() && entries >= self.full_from(slots) {
             slots = (slots * STEP).min(self.slots_max());
         }
+        debug_assert!(
+            slots.is_power_of_two(),
+            "a key finds its slot by the low bits of its hash"
+        );
         slots
     }
     /// The number of entries from which on a filter of `slots` slots, not the largest, is too

@@ -45,6 +45,7 @@ impl MemoryBudget {
         self.reserve(bytes, max - max / RESERVED_FOR_FIRST)
     }
     fn reserve(self: &Arc<Self>, bytes: u64, max: u64) -> Option<Reservation> {
+        debug_assert!(bytes > 0, "a filter takes memory");
         let raise = |taken: u64| taken.checked_add(bytes).filter(|taken| *taken <= max);
         self.taken
             .fetch_update(Ordering::Relaxed, Ordering::Relaxed, raise)

@@ -97,6 +97,10 @@ fn take_leaf(pool: &Pool, delta: &Delta, base: &Tree) -> Result<Option<Vec<u8>>>
             Err(e) if concerns_one_leaf(&e) => base.end_of_unreadable(pool, &key)?,
             place => place?.and_then(|(_, end)| end),
         };
+        debug_assert!(
+            end.as_ref().is_none_or(|end| end[..] > key[..]),
+            "H1: the cursor moves behind the leaf that was taken"
+        );
         if delta.leaf_cursor.advance(&from, end.unwrap_or_default()) {
             return Ok(Some(key));
         }

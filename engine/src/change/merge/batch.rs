@@ -172,7 +172,10 @@ impl<'a> Batch<'a> {
     /// I4: takes the first `done` keys out of the delta leaves, except those in `kept`. The same
     /// mini-transaction has applied them.
     pub fn take_out(&self, mtr: &mut Mtr<'_>, done: usize, kept: &[usize]) -> TakenOut {
-        debug_assert!(done <= self.pending.len() && kept.is_sorted());
+        debug_assert!(
+            done <= self.pending.len() && kept.is_sorted(),
+            "I4: what is taken out was collected, and what stays is known"
+        );
         let mut taken = TakenOut::default();
         if !kept.is_empty() {
             self.delta.progress.note_stuck();
@@ -247,6 +250,10 @@ impl<'a> Batch<'a> {
     }
     /// Frees the delta leaves that `take_out` emptied. No latch is held.
     pub fn free_empty(&self, taken: TakenOut) -> Result<()> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: leaves are freed after the mini-transaction that emptied them"
+        );
         for key in taken.empty {
             self.delta.tree.try_merge_nodes(self.pool, &key)?;
         }

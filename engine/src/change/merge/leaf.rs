@@ -13,8 +13,10 @@
 //! list is full, appenders near the bound (`merge::backpressure`), sweeps (`merge::sweep`).
 use super::batch::{successor, Batch, Limits, Reach};
 use super::multi_leaf;
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, sync_point, Error, Mutant, Result, SyncPoint};
 use crate::btree::{Intent, LeafWrite, Placed, Tree};
+use crate::change::delta::key::DELTA_BIT;
 use crate::change::delta::Delta;
 use crate::change::IndexTrees;
 use crate::pool::{Mtr, Pool};
@@ -144,6 +146,12 @@ struct LeafMerge<'a> {
 
 impl<'a> LeafMerge<'a> {
     fn new(pool: &'a Pool, tree: &'a Tree, delta: &'a Delta, sweeping: bool) -> LeafMerge<'a> {
+        debug_assert!(delta.is_known(), "F2: merges wait for the end of the count");
+        debug_assert_eq!(
+            delta.tree.index,
+            tree.index | DELTA_BIT,
+            "what is pending goes to the tree of its own index"
+        );
         LeafMerge {
             batch: Batch::new(pool, tree, delta),
             sweeping,
@@ -160,6 +168,10 @@ impl<'a> LeafMerge<'a> {
         let mut at = key.to_vec();
         let mut fruitless = 0;
         loop {
+            debug_assert!(
+                holds_no_latch(),
+                "I5: each mini-transaction latches with nothing latched before"
+            );
             let before = self.batch.entries;
             next = match next {
                 Next::Stretch => self.merge_stretch(&mut at)?,
@@ -202,6 +214,10 @@ impl<'a> LeafMerge<'a> {
     }
     /// One mini-transaction. `at`: the key it is about, then the key to go on with.
     fn step(&mut self, at: &mut Vec<u8>, what: Next) -> Result<Next> {
+        debug_assert!(
+            !matches!(what, Next::Done | Next::Stretch),
+            "a step is about one leaf, or one key"
+        );
         let (pool, tree) = (self.batch.pool, self.batch.tree);
         pool.redo().reserve_to_go_on()?;
         let mut mtr = pool.begin();

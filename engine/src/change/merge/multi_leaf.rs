@@ -58,6 +58,7 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
     };
     debug_assert!(siblings.count() >= 1, "the leaf that owns the key is latched");
     let lo = siblings.lower(&mtr).to_vec();
+    debug_assert!(lo[..] <= *at, "the stretch begins with the leaf that owns the key");
     let hi = siblings.upper(&mtr).map(<[u8]>::to_vec);
     let limits = Limits {
         entries: ENTRIES_MAX,
@@ -75,6 +76,10 @@ pub fn merge_stretch(batch: &mut Batch<'_>, at: &[u8]) -> Result<Option<MergedSt
             Item::Pending { key, from, to } => (batch.pending.key(key), &made[from..to]),
         })
         .collect();
+    debug_assert!(
+        items.is_sorted_by(|before, after| before.0 < after.0),
+        "the entries of the new leaves come in key order, each once"
+    );
     if batch.pending.is_empty() || !siblings.redistribute(&mut mtr, &items)? {
         return Ok(None);
     }
@@ -124,6 +129,7 @@ pub(super) fn read_stretch(pool: &Pool, tree: &Tree, delta: &Delta, at: &[u8], l
         leaves += 1;
         end = to;
     }
+    debug_assert!(leaves <= leaves_max.max(1), "I7: a stretch is bounded");
     Ok(leaves)
 }
 
@@ -175,7 +181,12 @@ fn place_of(base: &[(&[u8], &[u8])], next: usize, key: &[u8]) -> usize {
         step *= 2;
     }
     let to = base.len().min(from + step - 1);
-    from + base[from..to].partition_point(|entry| entry.0 < key)
+    let place = from + base[from..to].partition_point(|entry| entry.0 < key);
+    debug_assert!(
+        base.get(place).is_none_or(|entry| entry.0 >= key),
+        "no entry below the key comes after its place"
+    );
+    place
 }
 
 /// The origin of an entry of the new leaves.

@@ -36,6 +36,7 @@ pub struct Swept {
 /// was opened the first steps count instead. Called with no latch held.
 pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<Swept> {
     debug_assert!(holds_no_latch(), "I7: a sweep begins and ends with no latch held");
+    debug_assert!(leaves_max > 0, "I7: a step goes over a leaf at least");
     let mut swept = Swept::default();
     let Some(delta) = &index.delta else {
         swept.end = true;
@@ -59,11 +60,17 @@ pub fn sweep_step(pool: &Pool, index: &IndexTrees, leaves_max: usize) -> Result<
         swept.end = end.is_none();
         pass.from = end.unwrap_or_default();
     }
+    debug_assert_eq!(
+        pass.from.is_empty(),
+        swept.end,
+        "a pass that goes on has a key to go on from"
+    );
     if swept.end && pass.has_left_some() {
         delta.progress.retry_later(pool.disk().now_us());
     }
     delta.progress.keep_pass(pass, &delta.summary.sums);
     debug_assert!(swept.emptied <= swept.leaves, "the emptied leaves are among those met");
+    debug_assert!(swept.leaves > 0 || swept.end, "I7: a step gets on, or the index ends");
     let leaves = swept.leaves - swept.emptied;
     delta.merge_yield.note(swept.entries, leaves, pending);
     delta.summary.reclaim();
@@ -96,6 +103,10 @@ fn merge_next(
         Err(e) if sweeping && concerns_one_leaf(&e) => merge_at(pool, &index.tree, delta, &key, false)?,
         merged => merged?,
     };
+    debug_assert!(
+        merged.end.as_ref().is_none_or(|end| *end > key),
+        "a pass goes through the index in key order"
+    );
     swept.entries += merged.entries;
     swept.leaves += merged.leaves;
     swept.emptied += merged.found_nothing() as usize;
@@ -107,6 +118,10 @@ fn merge_next(
 /// read. Returns where they end; None: they are the index's last.
 fn pass_over(pool: &Pool, index: &IndexTrees, delta: &Delta, pass: &mut Pass, why: Error) -> Result<Option<Vec<u8>>> {
     let end = index.tree.end_of_unreadable(pool, &pass.from)?;
+    debug_assert!(
+        end.as_ref().is_none_or(|end| *end > pass.from),
+        "a pass goes on after the leaves that it passes over"
+    );
     match why {
         Error::Full(_) => pass.leaf_full(),
         why => {

@@ -23,6 +23,7 @@ pub struct MergeYield {
 impl MergeYield {
     /// Merges took `entries` of `pending` entries out, for `leaves` leaves.
     pub fn note(&self, entries: usize, leaves: usize, pending: u64) {
+        debug_assert!(leaves > 0 || entries == 0, "entries are merged into leaves");
         if leaves > 0 && pending > 0 {
             let now = entries as u64 * ONE / (leaves as u64 * pending);
             let old = self.share.load(Ordering::Relaxed);

@@ -67,6 +67,7 @@ impl Residency {
     /// Counts a target leaf that was found so.
     pub fn note(&self, leaf: Presence) {
         let old = self.share.load(Ordering::Relaxed);
+        debug_assert!(old <= ALL, "a share is a part of all");
         let new = old - old / 32 + if leaf == Presence::Absent { 0 } else { 32 };
         let new = new.min(ALL);
         if new != old {

@@ -51,7 +51,11 @@ impl Totals {
         self.uncounted.load(Ordering::Relaxed)
     }
     pub fn add_uncounted(&self, bytes: i64) {
-        self.uncounted.fetch_add(bytes as u64, Ordering::Relaxed);
+        let before = self.uncounted.fetch_add(bytes as u64, Ordering::Relaxed);
+        debug_assert!(
+            before.wrapping_add(bytes as u64) as i64 >= 0,
+            "no more is counted than was expected"
+        );
     }
     /// Bytes of all newest partitions; below zero for moments, as `bytes` explains.
     pub fn newest_bytes(&self) -> i64 {

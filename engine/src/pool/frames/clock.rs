@@ -64,8 +64,12 @@ impl Clock {
     /// Adds frames, all of which are below the limit. `pop` returns the last one first.
     pub fn extend(&self, frames: Vec<u32>) {
         let mut free = self.free.lock();
-        debug_assert!(frames.iter().all(|index| (*index as usize) < free.limit));
+        debug_assert!(
+            frames.iter().all(|index| (*index as usize) < free.limit),
+            "W2: the free list has only frames that may get a page"
+        );
         free.frames.extend(frames);
+        debug_assert!(free.frames.len() <= free.limit, "a frame is free once");
         self.free_count.store(free.frames.len(), Ordering::Relaxed);
     }
     /// Frames that the cleaner keeps free.
@@ -105,6 +109,10 @@ impl Clock {
         if index as usize >= free.limit {
             return false;
         }
+        debug_assert!(
+            free.frames.len() < free.limit,
+            "a frame that becomes free is in no list yet"
+        );
         free.frames.push(index);
         self.free_count.store(free.frames.len(), Ordering::Relaxed);
         true
@@ -113,6 +121,10 @@ impl Clock {
     pub fn pop(&self) -> Option<(u32, usize)> {
         let mut free = self.free.lock();
         let index = free.frames.pop()?;
+        debug_assert!(
+            (index as usize) < free.limit || planted(Mutant::WithdrawnFrameStaysFree),
+            "W2: no thread takes a frame that is withdrawn"
+        );
         self.free_count.store(free.frames.len(), Ordering::Relaxed);
         Some((index, free.frames.len()))
     }

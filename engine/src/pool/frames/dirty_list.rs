@@ -200,15 +200,28 @@ impl DirtyList {
     /// A flight for candidates that were popped and will not be claimed: no checkpoint passes them
     /// until they are put back. It begins before the flight ends in which they were popped.
     pub fn hold(&self, candidates: &[Candidate]) -> Flight {
+        debug_assert!(
+            candidates.iter().all(|c| c.popped.is_some()),
+            "what is still listed needs no hold"
+        );
         let oldest = candidates.iter().filter_map(|c| c.popped).min();
         // (UNLOGGED bounds nothing.)
-        self.inner.lock().begin(oldest.unwrap_or(Lsn::MAX))
+        let mut inner = self.inner.lock();
+        debug_assert!(
+            oldest.is_none_or(|lsn| lsn == UNLOGGED || inner.is_held(lsn)),
+            "a flight takes pages over before the other one ends"
+        );
+        inner.begin(oldest.unwrap_or(Lsn::MAX))
     }
     /// Puts candidates that were not claimed back, before their flight ends.
     pub fn put_back(&self, frames: &Frames, candidates: &[Candidate]) {
         let mut inner = self.inner.lock();
         for candidate in candidates {
             let Some(lsn) = candidate.popped else { continue };
+            debug_assert!(
+                lsn == UNLOGGED || inner.is_held(lsn),
+                "a page that was popped is listed again before its flight ends"
+            );
             if frames.header(candidate.frame).oldest() == lsn {
                 inner.insert(lsn, candidate.frame);
             }
@@ -218,7 +231,10 @@ impl DirtyList {
     /// ends (I6).
     pub fn end_flight(&self, flight: Flight) {
         let mut inner = self.inner.lock();
-        debug_assert!(inner.flights.iter().any(|(number, _)| *number == flight.number));
+        debug_assert!(
+            inner.flights.iter().any(|(number, _)| *number == flight.number),
+            "a flight ends once"
+        );
         inner.flights.retain(|(number, _)| *number != flight.number);
     }
 }
@@ -229,6 +245,10 @@ impl Inner {
         self.next_flight += 1;
         self.flights.push((number, bound));
         Flight { number }
+    }
+    /// Does a flight keep checkpoints below `lsn`?
+    fn is_held(&self, lsn: Lsn) -> bool {
+        self.flights.iter().any(|(_, bound)| *bound <= lsn)
     }
     fn drop_stale_front(&mut self, frames: &Frames) {
         while let Some(&(lsn, frame)) = self.logged.front() {

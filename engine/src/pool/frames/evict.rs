@@ -38,6 +38,7 @@ impl FrameStore {
         // Only a reader that followed an outdated hint can hold this latch, and only briefly.
         let frame = self.frames.write(index);
         assert_eq!(frame.key(), KEY_FREE, "W1: the free list holds free frames");
+        debug_assert!(!frame.frame().needs_disk(), "W1: a free frame has nothing to write");
         frame.set_key(KEY_NONE);
         Some(frame)
     }
@@ -98,7 +99,7 @@ impl FrameStore {
     /// An empty X-latched frame goes to the free list. If a thread still waits for it or writes
     /// from it, the hand will find it later. If it is to be withdrawn, that will find it.
     pub fn give_back(&self, frame: PageWrite<'_>) {
-        debug_assert_eq!(frame.key(), KEY_NONE);
+        debug_assert_eq!(frame.key(), KEY_NONE, "only an empty frame becomes free");
         if frame.frame().pins.load(Ordering::Acquire) == 0 && !frame.frame().needs_disk() {
             let index = frame.index();
             frame.set_key(KEY_FREE);

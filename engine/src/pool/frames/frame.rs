@@ -133,6 +133,7 @@ impl Frame {
     /// Called by the clock hand. True: the page has no references left, and may be evicted.
     pub fn age(&self) -> bool {
         let refs = self.refs();
+        debug_assert!(refs <= REFS_MAX, "the clock counts so many uses of a page, and no more");
         if refs > 0 {
             self.refs.store(refs - 1, Ordering::Relaxed);
         }
@@ -202,6 +203,7 @@ impl Frames {
     pub(super) fn map(&self, count: usize) -> Result<()> {
         assert!(count <= self.max, "a pool does not outgrow its addresses");
         let (mapped, made) = (self.mapped(), self.made.load(Ordering::Relaxed));
+        debug_assert!(mapped <= made, "a frame with memory has a header");
         // The pages first: a lack of memory shows before the headers are written.
         self.memory.map(mapped * PAGE_SIZE, count * PAGE_SIZE)?;
         if count > made {
@@ -223,19 +225,28 @@ impl Frames {
     /// Gives the memory of the frames from `count` on back. All of them are withdrawn.
     pub(super) fn unmap(&self, count: usize) {
         let mapped = self.mapped();
-        assert!(count >= self.len(), "W1: a frame with a page is mapped");
-        debug_assert!((count..mapped).all(|index| self.header(index as u32).key() == KEY_WITHDRAWN));
+        assert!(
+            count >= self.len() && count <= mapped,
+            "W1: a frame with a page is mapped, and giving memory back maps none"
+        );
+        debug_assert!(
+            (count..mapped).all(|index| self.header(index as u32).key() == KEY_WITHDRAWN),
+            "W2: the memory of withdrawn frames is given back"
+        );
         self.mapped.store(count, Ordering::Release);
         self.memory.unmap(count * PAGE_SIZE, mapped * PAGE_SIZE);
     }
     fn header_at(&self, index: usize) -> *mut Frame {
-        debug_assert!(index < self.max);
+        debug_assert!(index < self.max, "a frame's header lies in its region");
         // SAFETY: the region of headers has room for `max` of them.
         unsafe { self.headers.base().as_ptr().cast::<Frame>().add(index) }
     }
     #[inline]
     pub fn header(&self, index: u32) -> &Frame {
-        assert!((index as usize) < self.made.load(Ordering::Acquire));
+        assert!(
+            (index as usize) < self.made.load(Ordering::Acquire),
+            "a header was made before it is used"
+        );
         // SAFETY: the header was made, stays as long as `self`, and is only shared: all of its
         // fields are atomics.
         unsafe { &*self.header_at(index as usize) }
@@ -246,7 +257,7 @@ impl Frames {
     /// and reads no byte.
     #[inline]
     fn memory(&self, index: u32) -> *mut u8 {
-        assert!((index as usize) < self.max);
+        assert!((index as usize) < self.max, "a page's memory lies in its region");
         // SAFETY: the region has addresses for `max` pages, and `index` is one of them.
         unsafe { self.memory.base().as_ptr().add(index as usize * PAGE_SIZE) }
     }
@@ -321,7 +332,7 @@ impl<'p> PageRead<'p> {
     /// From now on the page reads as these bytes: its own, then those of pages that change only
     /// under this page's latch.
     pub fn join(&mut self, bytes: Box<[u8]>) {
-        debug_assert_eq!(bytes[..PAGE_SIZE], self[..]);
+        debug_assert_eq!(bytes[..PAGE_SIZE], self[..], "joined pages begin with the first page");
         self.joined = Some(bytes);
     }
     pub fn id(&self) -> PageId {

@@ -35,7 +35,7 @@ impl Region {
     /// Reserves addresses. `Error::Full` if the system does not give `len` bytes of them.
     pub fn reserve(len: usize) -> Result<Region> {
         let len = whole(len);
-        assert!(len > 0);
+        assert!(len > 0, "a region has addresses");
         // SAFETY: a fresh private anonymous mapping overlaps nothing.
         let at = unsafe { map(std::ptr::null_mut(), len, 0) };
         if at == libc::MAP_FAILED {
@@ -74,6 +74,10 @@ impl Region {
         // SAFETY: advice about our own mapping; its failure costs speed only.
         unsafe { libc::madvise(at, to - from, libc::MADV_HUGEPAGE) };
         self.mapped.fetch_add(to - from, Ordering::Relaxed);
+        debug_assert!(
+            self.mapped.load(Ordering::Relaxed) <= self.reserved,
+            "bytes that are mapped have addresses, and are mapped once"
+        );
         memory(Memory::BufferPool, (to - from) as i64);
         Ok(())
     }

@@ -65,6 +65,10 @@ impl PageTable {
         table
     }
     fn make_heads(&self, bits: u32) -> &[AtomicU32] {
+        debug_assert!(
+            (SHARD_BITS..=BITS_MAX).contains(&bits),
+            "each shard has a bucket, and no bucket is without a frame for it"
+        );
         self.heads[bits as usize].get_or_init(|| (0..1usize << bits).map(|_| AtomicU32::new(NO_FRAME)).collect())
     }
     /// The head of the page's bucket. Without the shard's mutex it may be outdated.
@@ -157,7 +161,10 @@ impl<'t> Shard<'t> {
     /// Adds the frame, whose key is already `key` and whose X latch the caller holds.
     pub fn insert(&self, index: u32) {
         let frame = self.frames.header(index);
-        debug_assert!(frame.key() == self.key && self.find().is_none());
+        debug_assert!(
+            frame.key() == self.key && self.find().is_none(),
+            "a page is in the page table once, under its own key"
+        );
         frame.next.store(self.head.load(Ordering::Relaxed), Ordering::Release);
         self.head.store(index, Ordering::Release);
     }

@@ -4,7 +4,7 @@
 //! Latches: X of both frames, none of which is waited for. Locks: the page's shard of the page
 //! table, and the dirty list's inside it.
 //! Called by: `resize`.
-use super::frame::{PageWrite, KEY_NONE};
+use super::frame::{PageWrite, KEY_NONE, KEY_WITHDRAWN};
 use super::store::FrameStore;
 use crate::base::{planted, sync_point, Mutant, SyncPoint};
 use std::sync::atomic::Ordering;
@@ -15,6 +15,7 @@ impl FrameStore {
     pub(super) fn relocate(&self, from: &PageWrite<'_>, mut to: PageWrite<'_>) {
         let key = from.key();
         let (old, new) = (from.frame(), to.frame());
+        debug_assert!(key < KEY_WITHDRAWN, "W4: only a frame with a page is moved");
         debug_assert!(to.key() == KEY_NONE && !new.needs_disk(), "the other frame is empty");
         debug_assert!(!old.in_flight.load(Ordering::Acquire), "W4: a page in flight stays");
         to.bytes_mut().copy_from_slice(from.bytes());

@@ -37,6 +37,7 @@ impl FrameStore {
     }
     /// Puts the withdrawn frames from `from` on into the free list.
     pub(super) fn free_new(&self, from: usize) {
+        debug_assert!(holds_no_latch(), "W7: the latches of withdrawn frames are waited for");
         let count = self.frames.len();
         self.clock.set_limit(count);
         let free = |index: &u32| {

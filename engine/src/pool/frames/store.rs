@@ -144,7 +144,8 @@ impl FrameStore {
     /// the frame is free again. `logged`: does the page's file make redo records?
     pub fn publish<'p>(&'p self, page: PageWrite<'p>, id: PageId, logged: bool) -> Option<PageWrite<'p>> {
         let key = id.as_u64();
-        debug_assert_eq!(page.key(), KEY_NONE);
+        debug_assert_eq!(page.key(), KEY_NONE, "a page gets an empty frame");
+        debug_assert!(key < KEY_WITHDRAWN, "no page has the key of a frame without one");
         debug_assert!(!page.frame().needs_disk(), "an empty frame has nothing to write");
         debug_assert!(
             (page.index() as usize) < self.frames.mapped(),

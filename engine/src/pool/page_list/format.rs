@@ -27,7 +27,10 @@ pub struct Run {
 
 /// The runs of these pages, which are sorted.
 pub fn runs_of(pages: &[PageId]) -> Vec<Run> {
-    debug_assert!(pages.is_sorted());
+    debug_assert!(
+        pages.is_sorted_by(|a, b| a < b),
+        "pages are listed in the order of their places, each once"
+    );
     let mut runs: Vec<Run> = Vec::new();
     for id in pages {
         match runs.last_mut() {

@@ -70,6 +70,10 @@ impl PageListLoad {
         let absent: Vec<PageId> = batch.into_iter().filter(|id| !pool.is_resident(*id)).collect();
         pool.reader().read_ahead(absent.clone());
         self.read += absent.iter().filter(|id| pool.is_resident(**id)).count();
+        debug_assert!(
+            self.read <= self.tried && self.tried <= self.listed,
+            "a page of the list is tried once"
+        );
         Ok(true)
     }
     /// The next pages of one file. Empty: there are none.

@@ -33,7 +33,7 @@ use super::gather::{Edit, Gathered, Part, POOL_SHARE};
 use super::state::Recovery;
 use super::torn::grow_to_hold;
 use super::void::Void;
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::{holds_no_latch, Rank, RankedMutex};
 use crate::base::{planted, Error, FileId, Lsn, Mutant, PageId, Result};
 use crate::pool::frames::frame::PageWrite;
 use crate::pool::page::{page_id, page_lsn, set_page_lsn, PAGE_SIZE};
@@ -54,6 +54,7 @@ impl Recovery<'_> {
     /// done.
     pub fn apply(&self, gathered: Gathered, void: &Void, progress: &mut dyn FnMut(usize)) -> Result<()> {
         let mut gathered = gathered;
+        debug_assert!(holds_no_latch(), "I5: recovery latches one page at a time");
         let store = self.reader.store();
         // The gathered log takes the memory of these frames.
         let frames = (gathered.bytes() / PAGE_SIZE).min(store.frames.len() / POOL_SHARE);
@@ -100,6 +101,7 @@ impl Recovery<'_> {
     /// takes it for whole.
     pub fn finish(&self, unread: &mut dyn FnMut(PageId, Error) -> Result<()>) -> Result<()> {
         let mut pages: Vec<PageId> = self.state.unread.lock().iter().copied().collect();
+        debug_assert!(holds_no_latch(), "I5: recovery reads one page at a time");
         pages.sort_unstable();
         for id in pages {
             // The error says what is wrong with the page.
@@ -222,7 +224,11 @@ fn apply(page: &mut PageWrite<'_>, record: &Record) {
             bytes[..low.len()].copy_from_slice(low);
             bytes[low.len()..high_start].fill(0);
             bytes[high_start..].copy_from_slice(high);
-            debug_assert_eq!(page_id(bytes).as_u64(), page.key());
+            debug_assert_eq!(
+                page_id(bytes).as_u64(),
+                page.key(),
+                "an image is of the page that it is for"
+            );
         }
         _ => unreachable!("only page records are collected"),
     }

@@ -132,6 +132,7 @@ impl Gathered {
     }
     /// All pieces of the group that ends here have been pushed.
     pub fn end_group(&mut self, end: Lsn) {
+        debug_assert!(self.end <= end, "redo groups are gathered in log order");
         self.end = end;
     }
 }

@@ -72,6 +72,7 @@ impl Recovery<'_> {
     }
     /// Puts the copy in the place of a broken page. False: the page in place is whole.
     fn restore_copy(&self, id: PageId, copy: &[u8]) -> Result<bool> {
+        debug_assert_eq!(copy.len(), PAGE_SIZE, "a copy is one page");
         let file = self.reader.files().get(id.file)?.file;
         let offset = id.no as u64 * PAGE_SIZE as u64;
         let mut in_place = AlignedBuf::new(PAGE_SIZE);

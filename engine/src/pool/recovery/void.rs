@@ -27,10 +27,19 @@ impl Void {
         match record {
             Record::FileDrop { file } => drop(self.dropped.insert(*file)),
             // Whole extents, so an extent that is given again replaces itself.
-            Record::Given { first, count } => drop(self.given.insert(*first, (*count, end))),
+            Record::Given { first, count } => {
+                let before = self.given.insert(*first, (*count, end));
+                debug_assert!(
+                    before.is_none_or(|(_, lsn)| lsn <= end),
+                    "the log is read in its order: the newest gift counts"
+                );
+            }
             Record::Truncate { first } => {
                 let truncations = self.truncations.entry(first.file).or_default();
-                debug_assert!(truncations.last().is_none_or(|(_, lsn)| *lsn <= end));
+                debug_assert!(
+                    truncations.last().is_none_or(|(_, lsn)| *lsn <= end),
+                    "the log is read in its order: truncations of a file follow each other"
+                );
                 truncations.retain(|(no, _)| *no < first.no);
                 truncations.push((first.no, end));
             }

@@ -174,7 +174,10 @@ impl BatchWriter {
         quarantined: &mut Quarantined<'_>,
     ) -> Result<BatchResult> {
         self.check_alive()?;
-        assert!(cold.len() + oldest.pages_max <= PAGES_PER_SLOT);
+        assert!(
+            cold.len() + oldest.pages_max <= PAGES_PER_SLOT,
+            "a slot has room for the batch"
+        );
         self.with_slot(|slot, buffer| {
             let (flight, candidates) = self.begin_flight(cold, oldest);
             let claims = self.claim(candidates, buffer, quarantined);
@@ -233,6 +236,7 @@ impl BatchWriter {
         self.written.note(logged.map(|page| (page.id, page.lsn)));
         for page in claimed {
             let frame = self.store.frames.header(page.frame);
+            debug_assert!(frame.in_flight.load(Ordering::Relaxed), "a claim ends once");
             frame.in_flight.store(false, Ordering::Release);
         }
         self.store.dirty.end_flight(flight);
@@ -243,6 +247,7 @@ impl BatchWriter {
     /// logged files first.
     pub fn claim(&self, candidates: Vec<Candidate>, buffer: &mut [u8], quarantined: &Quarantined<'_>) -> Claims {
         let frames = &self.store.frames;
+        let all = candidates.len();
         let mut sorted: Vec<(u64, Candidate)> = (candidates.into_iter())
             .map(|c| (frames.header(c.frame).key(), c))
             .collect();
@@ -282,6 +287,11 @@ impl BatchWriter {
                 None => claims.skipped.push(candidate),
             }
         }
+        debug_assert_eq!(
+            claims.claimed.len() + claims.skipped.len() + claims.unopened.len(),
+            all,
+            "a page that was popped is written, or comes back to the dirty list"
+        );
         claims
     }
     /// Under the S latch: copy, claim, clean.
@@ -299,7 +309,7 @@ impl BatchWriter {
         self.store.dirty.clear(frame);
         // Release: a thread that finds it false finds `in_flight` true.
         frame.past_on_disk.store(false, Ordering::Release);
-        debug_assert_eq!(file.logged, page.is_logged());
+        debug_assert_eq!(file.logged, page.is_logged(), "a page is logged if its file is");
         let lsn = page.version();
         let imaged = frame
             .imaged
@@ -323,6 +333,10 @@ impl BatchWriter {
             return Ok(());
         }
         let logged = claimed.partition_point(|p| p.file.logged);
+        debug_assert!(
+            claimed[logged..].iter().all(|page| !page.file.logged),
+            "the pages of logged files come first"
+        );
         for page in buffer.chunks_exact_mut(PAGE_SIZE).take(claimed.len()) {
             seal(page);
         }
@@ -343,6 +357,11 @@ impl BatchWriter {
             }
         }
         let ops = in_place(claimed, buffer);
+        debug_assert_eq!(
+            ops.iter().map(|op| op.data.len()).sum::<usize>(),
+            claimed.len() * PAGE_SIZE,
+            "each claimed page is written in place once"
+        );
         self.disk.write_many(&ops)?;
         self.counters.data_writes.add(ops.len() as u64);
         self.counters.data_written.add((claimed.len() * PAGE_SIZE) as u64);

@@ -44,6 +44,8 @@ const LIST_HEADER: usize = 8;
 const ENTRY: usize = 28;
 const FILE_LEN: u64 = (LISTS_AT + SLOTS * LIST) as u64;
 const _: () = assert!(LIST_HEADER + PAGES_PER_SLOT * ENTRY <= LIST);
+// The file is written past the system's cache.
+const _: () = assert!(PAGE_SIZE % IO_ALIGN == 0 && LISTS_AT % IO_ALIGN == 0);
 
 pub(in crate::pool) struct Doublewrite {
     file: Arc<dyn File>,
@@ -119,7 +121,10 @@ impl Doublewrite {
     /// Writes what the sealed `pages` of a batch need: copies, each to its place in the slot, and
     /// the list. Durable on return.
     pub fn write(&self, slot: usize, pages: &[u8], sources: &[RepairSource], counters: &Counters) -> Result<()> {
-        assert!(slot < SLOTS && sources.len() <= PAGES_PER_SLOT);
+        assert!(
+            slot < SLOTS && sources.len() <= PAGES_PER_SLOT,
+            "a batch fits in its slot"
+        );
         debug_assert!(
             pages.len() >= sources.len() * PAGE_SIZE,
             "every page has a source of its repair"
@@ -148,6 +153,12 @@ impl Doublewrite {
                 _ => None,
             })
             .collect();
+        let imaged = sources.iter().filter(|source| **source == RepairSource::Image).count();
+        debug_assert_eq!(
+            copied + entries.len() + imaged,
+            sources.len(),
+            "a torn page has a copy, an entry in the list, or an image in the log"
+        );
         if !entries.is_empty() && !planted(Mutant::ListForgotten) {
             self.file.write_at(&list(&entries), (LISTS_AT + slot * LIST) as u64)?;
             counters.data_writes.inc();

@@ -41,7 +41,9 @@ impl Loads {
         while files.get(&file) == Some(&WALKED) {
             self.ended.wait(files.raw());
         }
-        *files.entry(file).or_default() += 1;
+        let loads = files.entry(file).or_default();
+        *loads += 1;
+        debug_assert!(*loads > 0, "a file is not loaded while it is walked");
     }
     /// One load of the file ends, or its walk.
     pub(in crate::pool) fn end(&self, file: FileId) {
@@ -95,6 +97,11 @@ pub struct LoadsOff<'a> {
 
 impl Drop for LoadsOff<'_> {
     fn drop(&mut self) {
+        debug_assert_eq!(
+            self.loads.files.lock().get(&self.file),
+            Some(&WALKED),
+            "no load of the file began during the walk"
+        );
         self.loads.end(self.file);
     }
 }

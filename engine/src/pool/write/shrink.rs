@@ -33,6 +33,7 @@ impl BatchWriter {
     /// Gives up all frames but `count`. After an error there are as many frames as before. The
     /// caller holds no latch.
     pub fn shrink(&self, count: usize, watch: &ShrinkWatch<'_>) -> Result<()> {
+        debug_assert!(count < self.store.frames.len(), "a pool that shrinks gives frames up");
         self.store.begin_withdrawal(count);
         if let Err(error) = self.withdraw_all(count, watch) {
             self.store.cancel_withdrawal();

@@ -49,6 +49,11 @@ impl Slots {
             .buffer
             .take()
             .unwrap_or_else(|| AlignedBuf::new(PAGES_PER_SLOT * PAGE_SIZE));
+        debug_assert_eq!(
+            buffer.len(),
+            PAGES_PER_SLOT * PAGE_SIZE,
+            "a slot's buffer has room for a batch"
+        );
         let mut in_use = SlotInUse {
             slots: self,
             slot: Some(slot),

@@ -64,6 +64,7 @@ impl<'p> Quarantined<'p> {
         self.files.contains(&file)
     }
     pub fn add_file(&mut self, file: FileId, why: Error) {
+        debug_assert!(!self.has_file(file), "a call tries once to open a file");
         self.files.push(file);
         self.why = Some(why);
     }

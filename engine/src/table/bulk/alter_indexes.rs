@@ -49,6 +49,10 @@ impl IndexBuilder {
     /// indexes, sets order and schema.
     pub fn alter_indexes(&self, changes: &[IndexChange<'_>]) -> Result<()> {
         let ddl = self.tables.start_ddl()?;
+        debug_assert!(
+            is_each_once(changes),
+            "a table is altered once in a statement: a second definition would lose the first"
+        );
         self.tables.with_mark(|created| {
             let mut layouts = Vec::with_capacity(changes.len());
             for change in changes {
@@ -61,6 +65,12 @@ impl IndexBuilder {
                 return Ok(());
             };
             let followers = self.followers(changes);
+            debug_assert!(
+                followers
+                    .iter()
+                    .all(|(child, _)| changes.iter().all(|change| !Arc::ptr_eq(change.table, child))),
+                "a child that follows a renamed column is not altered by the same statement"
+            );
             let mut all: Vec<&Layout> = layouts.iter().collect();
             all.extend(followers.iter().map(|(_, layout)| layout));
             // The partitions of a table: all of them are temporary, or none.
@@ -85,6 +95,13 @@ impl IndexBuilder {
             Ok(())
         })?;
         for change in changes {
+            debug_assert!(
+                change
+                    .add
+                    .iter()
+                    .all(|build| change.table.building.lock().contains(&build.index().id)),
+                "the tree of a build is kept from being freed until it is published"
+            );
             let added = |id: &u32| change.add.iter().any(|b| b.index().id == *id);
             change.table.building.lock().retain(|id| !added(id));
             // The counts are by ordinal: those of a dropped index must not become another's.
@@ -155,6 +172,15 @@ impl IndexChange<'_> {
         }
         for build in &self.add {
             assert!(build.is_finished(), "only finished builds are published");
+            assert_eq!(
+                build.index().tree.file,
+                new.id,
+                "the tree of a build lies in the file of its table"
+            );
+            debug_assert!(
+                new.secondary_by_id(build.index().id).is_none(),
+                "I10: an index that is added has a number of its own"
+            );
             new.freeing.retain(|(id, _)| id & !DELTA_BIT != build.index().id);
             new.secondary.push(Secondary {
                 index: build.index().clone(),
@@ -177,6 +203,12 @@ impl IndexChange<'_> {
         if let Some(foreign) = &self.keys.foreign {
             new.foreign = foreign.iter().cloned().map(Arc::new).collect();
         }
+        debug_assert!(
+            new.freeing
+                .iter()
+                .all(|(id, _)| new.secondary_by_id(id & !DELTA_BIT).is_none()),
+            "a tree that is to be freed belongs to no index"
+        );
         Ok(new)
     }
 }
@@ -184,6 +216,12 @@ impl IndexChange<'_> {
 fn place_of(layout: &Layout, name: &str) -> Result<usize> {
     let found = layout.secondary.iter().position(|s| s.index.name == name);
     found.ok_or_else(|| Error::NoSuchTable(format!("index {name}")))
+}
+
+fn is_each_once(changes: &[IndexChange<'_>]) -> bool {
+    let before = |i: usize| changes[..i].iter();
+    let mut all = changes.iter().enumerate();
+    all.all(|(i, change)| before(i).all(|other| !Arc::ptr_eq(other.table, change.table)))
 }
 
 /// The order must name every index once: two of one name cannot pass.

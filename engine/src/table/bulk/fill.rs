@@ -2,6 +2,7 @@
 //! the log.
 //!
 //! Called by index builds and loads, which hold no latch.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Result, TrxId};
 use crate::btree::build::Builder;
 use crate::btree::extents::ExtentList;
@@ -37,6 +38,10 @@ pub(in crate::table) fn sort_entry(
     }
     let raw = secondary::fitting(index.tree.entry_max(), key.len(), new.raw);
     secondary::encode(value, stamp, key.len() - user_key_len, pk_fixed_len, raw);
+    debug_assert!(
+        key.len() + value.len() <= index.tree.entry_max(),
+        "an entry that is sorted fits a leaf of its index"
+    );
     Ok((user_key_len as u64) << 1 | new.unique_check as u64)
 }
 
@@ -72,6 +77,7 @@ impl SortProgress {
     }
     fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;
+        debug_assert!(self.done <= self.all, "the sorts hand out no more than they took");
         if self.done - self.told >= SortProgress::STEP {
             self.told = self.done;
             self.waiter.progress(self.done, self.all);
@@ -126,12 +132,20 @@ pub(in crate::table) fn fill_past_pool(
     list: ExtentList,
     feed: impl FnOnce(Push<'_>) -> Result<()>,
 ) -> Result<()> {
+    assert!(
+        list.file == tree.file && list.index == tree.index,
+        "a tree is loaded from its own list of extents: a rollback frees what the list names"
+    );
     let mut load = Loader::new(pool, tree, list, FILL_PERCENT)?;
     feed(&mut |key, value| load.push(key, value))?;
     link_load(pool, load)
 }
 
 pub(in crate::table) fn link_load(pool: &Arc<Pool>, load: Loader) -> Result<()> {
+    debug_assert!(
+        holds_no_latch(),
+        "I5: the pages of a load are forced to disk with no latch held"
+    );
     let loaded = load.finish()?;
     pool.redo().reserve_to_go_on()?;
     let mut mtr = pool.begin();

@@ -3,6 +3,7 @@
 //!
 //! Takes a table's gate and the DDL mutex, one after the other. Called by ALTER TABLE, by an index
 //! build that gives up, and after the engine was opened.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, IndexId, Result, SyncPoint};
 use crate::btree::Tree;
 use crate::change::DELTA_BIT;
@@ -23,6 +24,10 @@ impl<'a> Claim<'a> {
     /// None: the tree was published or freed since the list was read, is being built, or is being
     /// freed. The table's gate is held.
     fn of(table: &'a Table, index: IndexId) -> Option<Claim<'a>> {
+        debug_assert!(
+            table.gate.is_locked(),
+            "the table is not dropped while a tree of it is claimed"
+        );
         // A build registers in `building` before its tree stands on the list. It is published with
         // the gate held, and leaves `building` after that.
         let is_listed = table.layout().freeing.iter().any(|(id, _)| *id == index);
@@ -37,7 +42,9 @@ impl<'a> Claim<'a> {
 
 impl Drop for Claim<'_> {
     fn drop(&mut self) {
-        self.table.building.lock().retain(|id| *id != self.index);
+        let mut taken = self.table.building.lock();
+        debug_assert!(taken.contains(&self.index), "only the claim's holder gives it back");
+        taken.retain(|id| *id != self.index);
     }
 }
 
@@ -54,6 +61,7 @@ impl TreeFreer {
     /// way. The statement that dropped an index has happened, and no error may say otherwise. So
     /// pages that cannot be freed now stay on the list, and the next start tries again.
     pub fn free_what_can_be(&self, table: &Table) {
+        debug_assert!(holds_no_latch(), "I5: the pages of a tree are freed with no latch held");
         let layout = table.layout();
         for (index, root) in &layout.freeing {
             sync_point(SyncPoint::TreeToBeFreed);
@@ -91,6 +99,10 @@ impl TreeFreer {
         if table.is_dropped() || new.id != tree.file {
             return Ok(());
         }
+        debug_assert!(
+            new.freeing.iter().any(|(id, _)| *id == tree.index),
+            "only the claim's holder takes a tree off the list"
+        );
         new.freeing.retain(|(id, _)| *id != tree.index);
         self.tables
             .record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
@@ -101,6 +113,10 @@ impl TreeFreer {
     /// Frees the tree's pages. A tree with a broken page is not walked: its pages are found by
     /// their own headers, and the broken ones are lost. False: not now, the next start tries again.
     fn free_pages(&self, table: &Table, tree: &Tree) -> Result<bool> {
+        debug_assert!(
+            table.building.lock().contains(&tree.index),
+            "a tree is freed by the thread that has claimed it"
+        );
         let why = match crate::btree::TreeRemover::new(&self.pool, tree).remove() {
             Err(e) if e.is_corrupt() => self.log.name_damage(e),
             done => return done.map(|()| true),

@@ -64,6 +64,10 @@ impl IndexBuilder {
         let (_, id) = self.catalog.take_numbers(&mut ddl, &mut mtr, 1)?;
         mtr.commit();
         let id = number(id, spec.wide);
+        debug_assert!(
+            layout.secondary_by_id(id).is_none() && layout.freeing.iter().all(|(known, _)| *known != id),
+            "I10: an index number is never given twice"
+        );
         let ids = [id, id | DELTA_BIT];
         let mut made = None;
         let mut listed = layout.clone();
@@ -86,6 +90,15 @@ impl IndexBuilder {
                 (tree, None)
             }
         };
+        debug_assert_eq!(tree.index, id, "a tree bears the number of its index");
+        debug_assert!(
+            delta.is_none() || !tree.is_wide(),
+            "no change of a wide index is buffered"
+        );
+        debug_assert!(
+            listed.freeing.contains(&(tree.index, tree.root)),
+            "the pages of a build that is not published are freed"
+        );
         let pk_fixed_len = layout.pk_fixed_len;
         table.building.lock().push(id);
         table.publish(listed);
@@ -125,6 +138,7 @@ impl IndexBuild {
     /// Sorts and loads. `Duplicate` names one of the rows.
     pub fn finish(&mut self, trx: &Trx) -> Result<()> {
         let sorter = self.sorter.take().expect("finished once");
+        debug_assert!(self.is_kept(), "the tree of a build is not freed under it");
         let builder = &self.builder;
         let tree = self.index.tree;
         let small = self.table.layout().temporary || tree.is_wide() || sorter.total() < builder.bulk_load_min;
@@ -185,6 +199,7 @@ impl IndexBuild {
     /// of that row adds it again.
     fn drop_proven(&mut self) -> Result<()> {
         let mut all = std::mem::take(&mut self.unproven);
+        let before = all.len();
         all.sort_unstable();
         all.dedup_by(|(key, len), (before, before_len)| key[..*len] == before[..*before_len]);
         for (key, user_key_len) in all {
@@ -192,6 +207,7 @@ impl IndexBuild {
                 self.unproven.push((key, user_key_len));
             }
         }
+        debug_assert!(self.unproven.len() <= before, "values are dropped, and none comes");
         self.unproven_max = UNPROVEN_MAX.max(2 * self.unproven.len());
         Ok(())
     }
@@ -215,6 +231,7 @@ impl IndexBuild {
         change: impl FnOnce(&mut Mtr<'_>, &LeafWrite) -> Result<Placed>,
     ) -> Result<Placed> {
         let builder = &self.builder;
+        debug_assert!(self.is_kept(), "the tree of a build is not freed under it");
         builder.redo.reserve_wait()?;
         let mut mtr = builder.pool.begin();
         let intent = Intent::Grow(key.len() + value_len);
@@ -226,6 +243,7 @@ impl IndexBuild {
 
     /// After the last put: `Duplicate` names a row whose value another row has.
     pub fn prove_unique(&mut self) -> Result<()> {
+        assert!(self.finished, "values are proved of a finished build");
         for (key, user_key_len) in std::mem::take(&mut self.unproven) {
             if let Some(pk) = self.row_of_two(&key[..user_key_len])? {
                 return Err(Error::Duplicate { index: 0, pk });
@@ -236,6 +254,7 @@ impl IndexBuild {
 
     /// One of the rows that have this value, if there are two.
     fn row_of_two(&self, user_key: &[u8]) -> Result<Option<Vec<u8>>> {
+        debug_assert!(self.index.unique, "only a unique index has values to be proved");
         let (mut rows, mut second) = (0, None);
         change::visit_prefix(&self.builder.pool, &self.index, user_key, &mut |found, value| {
             let pk_len = decode_entry(self.table.layout(), value)?.pk_len;
@@ -261,6 +280,11 @@ impl IndexBuild {
     }
     pub fn name(&self) -> &str {
         &self.index.name
+    }
+
+    /// No other thread frees its tree. For asserts.
+    fn is_kept(&self) -> bool {
+        self.table.building.lock().contains(&self.index.id)
     }
 
     /// Gives up: frees the pages, unless the index was published and so is the table's.

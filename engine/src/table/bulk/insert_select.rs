@@ -161,7 +161,9 @@ impl BulkInsert {
                 let new = NewRow::new(pk, row, entries);
                 self.loader.rows.insert(trx, &self.table, &new, false)
             }
+            // A load has the table to itself.
             Stage::Loading(load) => {
+                debug_assert!(self.taken, "rows are loaded while no other transaction can insert");
                 let added = load.add_by(Some(trx), pk, row, entries);
                 if added.is_err() {
                     self.stage = Stage::Over;
@@ -187,17 +189,26 @@ impl BulkInsert {
     }
 
     fn go_one_by_one(&mut self, trx: &mut Trx, held: &Held) -> Result<()> {
+        debug_assert!(
+            matches!(self.stage, Stage::Over),
+            "held rows are inserted once: they were taken before"
+        );
         self.insert_held(trx, held)?;
         self.stage = Stage::OneByOne;
         Ok(())
     }
 
     fn decide(&mut self, trx: &mut Trx) -> Result<()> {
+        debug_assert!(!self.taken, "the choice between a load and single rows is made once");
         let held = self.take_held()?;
         self.taken = self.loader.take_empty_table(trx, &self.table)?;
         if !self.taken {
             return self.go_one_by_one(trx, &held);
         }
+        debug_assert!(
+            !self.table.layout().has_wide(),
+            "a table with a wide tree is not loaded past the pool"
+        );
         let mut load = self.loader.begin_load_by(trx, &self.table)?;
         let refused = &mut self.refused;
         held.each(&mut |pk, row, entries| {
@@ -209,6 +220,7 @@ impl BulkInsert {
     }
 
     fn insert_held(&mut self, trx: &mut Trx, held: &Held) -> Result<()> {
+        debug_assert!(!self.taken, "rows are inserted singly where others may insert, too");
         let (rows, table, refused) = (&self.loader.rows, &self.table, &mut self.refused);
         held.each(&mut |pk, row, entries| {
             let inserted = rows.insert(trx, table, &NewRow::new(pk, row, entries), false);
@@ -223,6 +235,7 @@ impl BulkInsert {
             Stage::Held(held) => self.insert_held(trx, &held)?,
             Stage::OneByOne => {}
             Stage::Loading(mut load) => {
+                debug_assert!(self.taken, "a load is linked while no other transaction can insert");
                 let done = load.finish_by(trx);
                 if let Err(Error::Duplicate { pk, .. }) = &done {
                     self.refused = Some((pk.clone(), load.duplicate_row().to_vec()));

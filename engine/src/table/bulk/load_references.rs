@@ -6,6 +6,7 @@
 //!
 //! Parents are locked SHARED to the end of the transaction. No latch is held meanwhile. Called by
 //! `table_load`, before the table is in use.
+use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Result};
 use crate::change;
 use crate::index::Index;
@@ -23,6 +24,10 @@ const BATCH: usize = 256;
 impl TableLoad {
     /// All rows are in their trees.
     pub(in crate::table) fn check_references(&self, trx: &mut Trx, layout: &Layout) -> Result<()> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: the parents of loaded rows are locked with no latch held"
+        );
         if !trx.foreign_key_checks {
             return Ok(());
         }
@@ -99,6 +104,14 @@ impl TableLoad {
             }
             Ok(found.len() < BATCH)
         })?;
+        debug_assert!(
+            found.is_sorted_by(|before, after| before < after),
+            "the keys come in order, each once"
+        );
+        debug_assert!(
+            found.first().is_none_or(|first| first[..] >= *from),
+            "a read goes on after the keys of the read before"
+        );
         Ok(found)
     }
 

@@ -5,6 +5,7 @@
 //! Proof: `docs/decisions/2026-11-28-online-alter.md`.
 //!
 //! Takes no latch for longer than one read of a row. Called by the engine and by the C ABI.
+use crate::base::sync::holds_no_latch;
 use crate::base::{planted, Error, Mutant, Result};
 use crate::index::RowHeader;
 use crate::pool::Pool;
@@ -65,6 +66,10 @@ impl OnlineAlter {
         bytes_max: u64,
     ) -> Result<OnlineAlter> {
         reader.pool.check_alive()?;
+        debug_assert!(
+            base.view().is_none(),
+            "L1: the first snapshot is taken after keys are noted"
+        );
         let keys = Arc::new(TouchedKeys::new(bytes_max));
         if !table.note_touched_keys(&keys) {
             let what = format!("table {} is already being altered", reader.catalog.shown(table));
@@ -85,6 +90,11 @@ impl OnlineAlter {
     /// the rows that differ. In the last round no other transaction has changes in the table;
     /// then `again` is 0.
     pub fn round(&self, old: &mut Trx, new: &mut Trx, passes: Passes, each: EachChange<'_>) -> Result<Round> {
+        debug_assert!(holds_no_latch(), "the rows of a round go to the server, which may wait");
+        debug_assert!(
+            old.view().is_some() && new.view().is_none(),
+            "L1: a round goes from the snapshot of the one before to one of its own"
+        );
         // In this order: see the proof of L1.
         let view = self.trx_sys.visibility.open_view(new);
         let keys = self.keys.take();
@@ -128,6 +138,10 @@ impl OnlineAlter {
             each(&keys[at], None, is.as_deref())?;
         }
         self.check_not_full()?;
+        debug_assert!(
+            done.changed <= done.keys && done.again <= done.keys,
+            "a round counts each key of its list once"
+        );
         Ok(done)
     }
 

@@ -91,6 +91,11 @@ impl Sorter {
         });
         self.bytes.extend_from_slice(key);
         self.bytes.extend_from_slice(value);
+        debug_assert!(
+            self.slots.len() == 1
+                || self.bytes.len() + self.slots.len() * ENTRY_OVERHEAD <= self.budget + ENTRY_OVERHEAD,
+            "the entries in memory keep to the budget, unless a single one exceeds it"
+        );
         Ok(())
     }
 
@@ -99,6 +104,11 @@ impl Sorter {
         let key = |s: &Slot| &bytes[s.at..s.at + s.key_len as usize];
         self.slots
             .sort_unstable_by(|a, b| a.head.cmp(&b.head).then_with(|| key(a).cmp(key(b))));
+        debug_assert!(
+            self.slots
+                .is_sorted_by(|before, after| self.entry(before).0 <= self.entry(after).0),
+            "the heads of keys have the keys' order"
+        );
     }
     fn entry(&self, slot: &Slot) -> (&[u8], &[u8]) {
         let end = slot.at + slot.key_len as usize + slot.value_len as usize;
@@ -176,9 +186,10 @@ impl Sorter {
     pub fn merge(mut self, poll: Poll<'_>, each: EachEntry<'_>) -> Result<()> {
         self.reduce_runs(poll)?;
         self.sort();
-        let mut count = 0u64;
+        let (mut count, mut bytes) = (0u64, 0u64);
         let each = &mut |key: &[u8], value: &[u8], note| {
             count += 1;
+            bytes += (key.len() + value.len()) as u64;
             if count % KILL_POLL == 0 {
                 poll()?;
             }
@@ -189,16 +200,19 @@ impl Sorter {
                 let (key, value) = self.entry(slot);
                 each(key, value, slot.note)?;
             }
-            return Ok(());
+        } else {
+            let chunk = self.chunk(self.runs.len());
+            let runs = self.runs.iter().map(|run| Source::Run(Reader::new(run, chunk)));
+            let memory = Source::Memory { sorter: &self, next: 0 };
+            merge_sources(runs.chain([memory]).collect(), each)?;
         }
-        let chunk = self.chunk(self.runs.len());
-        let runs = self.runs.iter().map(|run| Source::Run(Reader::new(run, chunk)));
-        let memory = Source::Memory { sorter: &self, next: 0 };
-        merge_sources(runs.chain([memory]).collect(), each)
+        debug_assert_eq!(bytes, self.total, "each entry is handed out once");
+        Ok(())
     }
 }
 
 fn merge_sources(mut sources: Vec<Source<'_>>, each: EachEntry<'_>) -> Result<()> {
+    debug_assert!(!sources.is_empty(), "a merge has something to merge");
     let mut heap = BinaryHeap::new();
     for (i, source) in sources.iter_mut().enumerate() {
         if source.advance()? {

@@ -216,6 +216,10 @@ pub struct Reader<'r> {
 impl<'r> Reader<'r> {
     /// `step`: bytes to read at once; an entry may be longer.
     pub fn new(run: &'r Run, step: usize) -> Reader<'r> {
+        debug_assert!(
+            step > 0 && step % IO_ALIGN == 0,
+            "a run is read in whole blocks, from its first one"
+        );
         Reader {
             run,
             step,
@@ -251,6 +255,7 @@ impl<'r> Reader<'r> {
             let place = self.run.at + self.read;
             self.run.file.file.read_at(&mut self.chunk[start..], place)?;
             self.read += n as u64;
+            debug_assert!(self.read <= self.run.len, "a read ends where its run ends");
         }
     }
     /// The entry at `at`, if all of it has been read.

@@ -22,6 +22,7 @@
 //!
 //! Latches: none between calls; a root (X) while it is linked, a leaf (X) while a late row is
 //! placed. Called by `insert_select`.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::Loaded;
@@ -46,6 +47,7 @@ impl TableLoader {
             return Ok(false);
         }
         self.rows.begin_change(trx)?;
+        debug_assert!(!layout.temporary, "a temporary table is filled row by row");
         let locks = self.trx_sys.locks();
         if !locks.lock_whole(trx, layout.clustered.id) {
             return Ok(false);
@@ -107,9 +109,14 @@ impl TableLoader {
         self.redo.reserve_wait()?;
         // As for a long row's chain: the Mtr below latches the table's space pages first.
         self.trx_sys.reserve_undo(trx, undo.len())?;
+        let reserved = undo.len();
         let mut mtr = self.pool.begin();
         let lists = ExtentList::create_many(&mut mtr, layout.id, &indexes, trx.id())?;
         undo_record::load(&mut undo, layout.id, false, named(&lists));
+        debug_assert!(
+            undo.len() <= reserved,
+            "the record takes no more room than was reserved for it"
+        );
         let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
         if logged.is_err() {
             ExtentList::take_back(&mut mtr, &lists)?;
@@ -119,6 +126,11 @@ impl TableLoader {
         trx.note_lsn(lsn);
         trx.note_load();
         table.append_hint.begin_load();
+        debug_assert_ne!(
+            trx.id(),
+            0,
+            "the rows of a load bear the number of its transaction (I10)"
+        );
         Ok(self.new_load(table, trx.id(), lists))
     }
 }
@@ -137,6 +149,11 @@ impl TableLoad {
     pub(in crate::table) fn finish_by(&mut self, trx: &mut Trx) -> Result<()> {
         let table = self.table.clone();
         let layout = table.layout();
+        debug_assert_eq!(
+            trx.id(),
+            self.stamp,
+            "a load is linked by the transaction whose number its rows bear"
+        );
         let mut rows = Some(self.build_rows(layout, trx)?);
         if let Some(late) = self.late.take() {
             self.link_rows(trx, layout, &rows.take().expect("just built"))?;
@@ -151,6 +168,11 @@ impl TableLoad {
         if let Some(rows) = rows {
             self.link_rows(trx, layout, &rows)?;
         }
+        debug_assert_eq!(
+            indexes.len(),
+            layout.secondary.len(),
+            "each index is built before the first one is linked"
+        );
         for (secondary, built) in layout.secondary.iter().zip(&indexes) {
             self.link(trx, secondary.index.tree, built)?;
         }
@@ -160,6 +182,10 @@ impl TableLoad {
     }
 
     fn place_late(&mut self, trx: &mut Trx, layout: &Layout, late: Sorter) -> Result<()> {
+        debug_assert!(
+            self.rows.is_none(),
+            "rows that came late are placed after the others are built"
+        );
         let mut doubled = Vec::new();
         let done = late.merge(&mut kill_poll(trx), &mut |pk, value, _| {
             let placed = self.place_late_row(trx, layout, pk, value);
@@ -194,6 +220,10 @@ impl TableLoad {
     /// Links the clustered tree, the first one. Its rows are counted here and not at the end,
     /// because a rollback counts the rows that it removes from it.
     fn link_rows(&self, trx: &mut Trx, layout: &Layout, rows: &Loaded) -> Result<()> {
+        assert!(
+            rows.entries <= self.count,
+            "no more rows are linked than were added: a rollback counts them"
+        );
         self.log_link(trx, layout)?;
         self.link(trx, layout.clustered.tree, rows)?;
         self.table.statistics.counts.inserted(rows.entries);
@@ -222,6 +252,7 @@ impl TableLoad {
     /// under the root's latch. So one of the two finds the other.
     fn link(&self, trx: &mut Trx, tree: Tree, built: &Loaded) -> Result<()> {
         let loader = &self.loader;
+        debug_assert!(holds_no_latch(), "I5: range locks are waited for with no latch held");
         let locks = loader.trx_sys.locks();
         loop {
             locks.wait_for_whole(trx, tree.index)?;

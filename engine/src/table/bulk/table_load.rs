@@ -16,7 +16,7 @@ use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::{Loaded, Loader};
 use crate::btree::{Intent, Placed, Seek, Tree};
-use crate::index::{RowHeader, ROW_HEADER, ROW_OVERFLOW};
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED, ROW_OVERFLOW};
 
 use crate::pool::Pool;
 use crate::redo::{FlushMode, Redo};
@@ -100,6 +100,10 @@ impl TableLoader {
         stamp: TrxId,
         lists: Vec<ExtentList>,
     ) -> TableLoad {
+        debug_assert!(
+            stamp == 0 || lists.len() == 1 + table.layout().secondary.len(),
+            "a load that others may meet has a list of extents for each tree"
+        );
         let layout = table.layout();
         let budget = self.sort_buffer_size.load(Ordering::Relaxed) / (1 + layout.secondary.len() as u64);
         let sorter = || Sorter::new(self.pool.disk().clone(), budget);
@@ -137,6 +141,11 @@ impl TableLoad {
         row: &[u8],
         entries: &[Entry<'_>],
     ) -> Result<()> {
+        debug_assert_eq!(
+            trx.as_ref().map_or(0, |trx| trx.id()),
+            self.stamp,
+            "a loaded row bears the number of its transaction, and none in a new table"
+        );
         let table = self.table.clone();
         let layout = table.layout();
         check_key_len(&layout.clustered, pk, 0)?;
@@ -164,6 +173,7 @@ impl TableLoad {
             }
             None => self.loader.long_rows.make_loaded_value(layout, pk, row, &mut value)?,
         }
+        debug_assert!(value[0] & ROW_MARKED == 0, "a row that is loaded is there");
         let header = RowHeader {
             flags: value[0],
             trx: self.stamp,
@@ -222,6 +232,7 @@ impl TableLoad {
     }
 
     fn late_rows(&mut self) -> &mut Sorter {
+        debug_assert_ne!(self.stamp, 0, "rows of a new table are placed at once");
         let loader = &self.loader;
         let budget = loader.sort_buffer_size.load(Ordering::Relaxed) / self.lists.len() as u64;
         self.late
@@ -232,8 +243,16 @@ impl TableLoad {
     fn bulk_load(&mut self, ordinal: usize, tree: Tree) -> Result<Loader> {
         let loader = &self.loader;
         if self.stamp != 0 {
+            debug_assert_eq!(
+                self.lists[ordinal].index, tree.index,
+                "a tree is loaded from its own list of extents"
+            );
             return Loader::new(&loader.pool, tree, self.lists[ordinal], FILL_PERCENT);
         }
+        debug_assert!(
+            self.lists.iter().all(|list| list.index != tree.index),
+            "the tree of a new table is loaded once"
+        );
         loader.redo.reserve_wait()?;
         let mut mtr = loader.pool.begin();
         let list = ExtentList::create(&mut mtr, tree.file, tree.index, 0)?;
@@ -244,6 +263,7 @@ impl TableLoad {
 
     /// Puts one row into a tree that no other transaction knows.
     fn place(&self, tree: &Tree, pk: &[u8], value: &[u8]) -> Result<()> {
+        debug_assert_eq!(self.stamp, 0, "readers know the tree of a table that is in use");
         let placed = self.place_if(tree, pk, value, &mut || true)?;
         assert!(placed.is_some(), "nobody forbids it");
         Ok(())
@@ -271,6 +291,7 @@ impl TableLoad {
             if at.insert(&mut mtr, pk, value)? == Placed::Done {
                 return Ok(Some(mtr.commit()));
             }
+            debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
             intent = Intent::Grow(pk.len() + value.len());
         }
     }
@@ -281,12 +302,18 @@ impl TableLoad {
         let table = self.table.clone();
         let layout = table.layout();
         let loader = self.loader.clone();
+        debug_assert_eq!(self.stamp, 0, "the rows of a table in use are linked as a whole");
         match self.rows.take().ok_or_else(over)? {
             Rows::Gathered { sorter, .. } => self.finish_rows(layout, sorter, trx)?,
             Rows::Loading(load) => link_load(&loader.pool, *load)?,
             Rows::Loaded => {}
         }
         let sorters = std::mem::take(&mut self.entries);
+        debug_assert_eq!(
+            sorters.len(),
+            layout.secondary.len(),
+            "each secondary index has the entries of all rows"
+        );
         let mut progress = SortProgress::new(trx, sorters.iter().map(Sorter::total).sum());
         for (i, (secondary, sorter)) in layout.secondary.iter().zip(sorters).enumerate() {
             let index = &secondary.index;
@@ -334,6 +361,7 @@ impl TableLoad {
 
     /// Builds the clustered tree past the pool and the log. It is not linked yet.
     pub(in crate::table) fn build_rows(&mut self, layout: &Layout, trx: &Trx) -> Result<Loaded> {
+        debug_assert_ne!(self.stamp, 0, "the tree of a new table is filled at once");
         let sorter = match self.rows.take().ok_or_else(over)? {
             Rows::Gathered { sorter, .. } => sorter,
             Rows::Loading(load) => return load.finish(),
@@ -367,6 +395,10 @@ impl TableLoad {
 
     /// Views older than this moment are refused from now on; all others see every row.
     fn publish(&mut self, layout: &Layout) -> Result<()> {
+        debug_assert!(
+            self.rows.is_none() && self.entries.is_empty(),
+            "a load is published once all its rows are in their trees"
+        );
         let loader = &self.loader;
         let _ddl = loader.tables.start_ddl()?;
         let mut mtr = loader.pool.begin();

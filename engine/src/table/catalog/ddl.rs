@@ -12,6 +12,7 @@
 //! and by the C ABI.
 use crate::base::sync::holds_no_latch;
 use crate::base::sync::RankedGuard;
+use crate::base::sync::{holds, Rank};
 use crate::base::{planted, sync_point, Counters, Error, FileId, IndexId, Mutant, Result, SyncPoint, TrxId};
 use crate::btree::{Tree, WIDE_BIT};
 use crate::change::{ChangeBuffer, Delta, DELTA_BIT};
@@ -100,6 +101,10 @@ impl Tables {
         })?;
         table.set_dropped();
         self.catalog.forget(name);
+        debug_assert!(
+            self.catalog.by_id(layout.id).is_none(),
+            "a dropped table is found neither by name nor by number"
+        );
         self.catalog.foreign.write().forget_alter(name);
         bind(&self.catalog, &[name]);
         self.discard_pending(&layout.secondary);
@@ -152,6 +157,11 @@ impl Tables {
             children.try_for_each(|(child, layout)| self.catalog.put(mtr, &child.name(), layout))
         })?;
         self.catalog.renamed(from, to);
+        debug_assert!(
+            self.catalog.get(to).is_some_and(|now| Arc::ptr_eq(&now, &table)),
+            "a renamed table is found by its new name"
+        );
+        debug_assert!(self.catalog.get(from).is_none(), "the old name of a table is free");
         let replaced = note_alter(&self.catalog, from, to, mode);
         let mut concerned = vec![
             from.to_string(),
@@ -198,6 +208,11 @@ impl Tables {
                 return Err(e);
             }
             let id = new.id;
+            debug_assert_ne!(id, old.id, "I10: a new incarnation has a number of its own");
+            debug_assert!(
+                new.index_ids().all(|new| old.index_ids().all(|old| old != new)),
+                "I10: the indexes of an incarnation have numbers of their own"
+            );
             debug_assert_eq!(
                 old.secondary.len(),
                 new.secondary.len(),
@@ -249,6 +264,7 @@ impl Tables {
         debug_assert_ne!(id, 0, "every view is younger than 0");
         let result = body(id);
         self.trx_sys.commit(&mut trx);
+        debug_assert!(!trx.is_started(), "the mark's transaction ends with its statement");
         result
     }
 
@@ -268,6 +284,7 @@ impl Tables {
             grown.iter().all(|of| !of.temporary),
             "a temporary table is in no catalog"
         );
+        debug_assert!(holds(Rank::Catalog), "the catalog changes under the DDL mutex");
         self.catalog.make_room(&self.pool, grown)?;
         let mut mtr = self.pool.begin();
         if let Err(e) = change(&mut mtr) {
@@ -358,6 +375,13 @@ impl Tables {
         let ids = [id, id | DELTA_BIT];
         let buffered = buffered && id & WIDE_BIT == 0;
         let trees = Tree::create_many(&mut mtr, file, &ids[..1 + buffered as usize])?;
+        debug_assert!(
+            trees
+                .iter()
+                .zip(ids)
+                .all(|(tree, id)| (tree.file, tree.index) == (file, id)),
+            "each tree bears the number that was given to it (I10)"
+        );
         debug_assert_eq!(
             trees.len(),
             1 + buffered as usize,
@@ -369,6 +393,11 @@ impl Tables {
     }
 
     pub(in crate::table) fn fresh_delta(&self, tree: Tree) -> Arc<Delta> {
+        debug_assert_ne!(
+            tree.index & DELTA_BIT,
+            0,
+            "the number of a delta tree has the mark of one"
+        );
         Arc::new(Delta::fresh(tree, &self.change))
     }
     /// Discards the pending changes of dropped indexes, and gives their memory back.
@@ -387,6 +416,10 @@ impl Tables {
 
     /// Removes a file that no catalog entry names.
     fn remove_unrecorded(&self, id: FileId, temporary: bool) -> Result<()> {
+        assert!(
+            self.catalog.by_id(id).is_none(),
+            "the file of a table is removed by DROP alone"
+        );
         self.pool.check_alive()?;
         if !temporary {
             let mut mtr = self.pool.begin();
@@ -436,6 +469,7 @@ fn note_alter(catalog: &Catalog, from: &str, to: &str, mode: &RenameMode<'_>) ->
     let mut foreign = catalog.foreign.write();
     let old_name = mode.replaces.unwrap_or(to);
     let replaced = foreign.moved_to(old_name).map(str::to_string);
+    debug_assert!(holds(Rank::Catalog), "names move under the DDL mutex");
     foreign.forget_alter(from);
     foreign.forget_alter(old_name);
     if mode.kind == RenameKind::Aside {
@@ -446,6 +480,7 @@ fn note_alter(catalog: &Catalog, from: &str, to: &str, mode: &RenameMode<'_>) ->
 
 /// The number of an index, with what it says of its tree.
 pub(in crate::table) fn number(id: IndexId, wide: bool) -> IndexId {
+    debug_assert_eq!(id & (WIDE_BIT | DELTA_BIT), 0, "numbers are given without marks (I10)");
     id | if wide { WIDE_BIT } else { 0 }
 }
 

@@ -16,7 +16,7 @@
 //! Called by `ddl` and by the engine's open.
 use crate::base::bytes::get_u32;
 use crate::base::ids::{FIRST_TABLE_FILE, SYSTEM_FILE};
-use crate::base::sync::{Rank, RankedGuard, RankedMutex};
+use crate::base::sync::{holds, Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, FileId, IndexId, PageId, Result};
 use crate::btree::WIDE_BIT;
 use crate::btree::{Intent, Placed, Seek, Tree};
@@ -164,6 +164,7 @@ impl Catalog {
     ) -> Result<(FileId, IndexId)> {
         let header = space::header(mtr, SYSTEM_FILE)?;
         let given = (ddl.next_table, ddl.next_index);
+        debug_assert!(indexes > 0, "numbers are taken for at least one tree");
         debug_assert!(
             given.0 >= get_u32(mtr.bytes(header), NEXT_TABLE_SLOT)
                 && given.1 >= get_u32(mtr.bytes(header), NEXT_INDEX_SLOT),
@@ -218,7 +219,12 @@ impl Catalog {
 
     /// Writes or replaces a table's definition in `mtr`.
     pub(in crate::table) fn put(&self, mtr: &mut Mtr<'_>, name: &str, layout: &Layout) -> Result<()> {
+        debug_assert!(layout.id >= FIRST_TABLE_FILE, "the engine's own files are no tables");
         let pieces = encode(name, layout)?;
+        debug_assert!(
+            pieces.is_sorted_by(|before, after| before.0 < after.0),
+            "the pieces of a definition are read back in their order"
+        );
         for (key, value) in &pieces {
             let at = self
                 .tree
@@ -239,6 +245,7 @@ impl Catalog {
     }
 
     fn remove_from(&self, mtr: &mut Mtr<'_>, name: &str, first_piece: usize) -> Result<()> {
+        debug_assert!(holds(Rank::Catalog), "definitions change under the DDL mutex");
         for piece in first_piece..=255 {
             let key = format::key(name, piece as u8);
             let at = self.tree.leaf_for_write(mtr, &key, Intent::Grow(0), None)?;
@@ -251,12 +258,15 @@ impl Catalog {
     }
 
     pub(in crate::table) fn add(&self, table: Arc<Table>) {
+        debug_assert!(holds(Rank::Catalog), "tables come under the DDL mutex");
         self.maps.write().add(table);
     }
     pub(in crate::table) fn forget(&self, name: &str) {
+        debug_assert!(holds(Rank::Catalog), "tables go under the DDL mutex");
         let mut maps = self.maps.write();
         if let Some(table) = maps.by_name.remove(name) {
-            maps.by_id.remove(&table.layout().id);
+            let removed = maps.by_id.remove(&table.layout().id);
+            debug_assert!(removed.is_some(), "a table that has a name is known by its number, too");
         }
     }
     /// Takes the layouts that the table had before, if the table has no user now.
@@ -271,6 +281,7 @@ impl Catalog {
         old.unwrap_or_default()
     }
     pub(in crate::table) fn renamed(&self, from: &str, to: &str) {
+        debug_assert!(holds(Rank::Catalog), "tables get names under the DDL mutex");
         let mut maps = self.maps.write();
         if let Some(table) = maps.by_name.remove(from) {
             table.set_name(to);
@@ -281,6 +292,7 @@ impl Catalog {
     /// TRUNCATE: from now on the table is found under its new number only. Undo of the old number
     /// concerns no table.
     pub(in crate::table) fn renumbered(&self, table: &Arc<Table>, from: FileId, to: FileId) {
+        debug_assert!(holds(Rank::Catalog), "tables get numbers under the DDL mutex");
         let mut maps = self.maps.write();
         let removed = maps.by_id.remove(&from);
         debug_assert!(

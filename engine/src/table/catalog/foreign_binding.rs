@@ -85,6 +85,11 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
             keys.referenced.extend(bound.map(Arc::new));
         }
     }
+    debug_assert!(
+        keys.references
+            .is_sorted_by(|before, after| before.ordinal < after.ordinal),
+        "the references stand in the order of the definition"
+    );
     keys.referenced.sort_by(|a, b| order(a).cmp(&order(b)));
     debug_assert!(
         keys.referenced.iter().all(|key| key.parent.is_some()),
@@ -105,6 +110,10 @@ pub(in crate::table) fn bound(
     spec: &Arc<ForeignKeySpec>,
     parent: Option<&Layout>,
 ) -> Option<ForeignKey> {
+    debug_assert!(
+        ordinal < child.foreign.len(),
+        "a foreign key has a place in its child's definition"
+    );
     let (child_index, child_parts) = index_for(child, &spec.columns)?;
     let parent_end = parent.and_then(|parent| {
         let (index, parts) = index_for(parent, &spec.parent_columns)?;

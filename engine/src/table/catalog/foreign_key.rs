@@ -21,6 +21,17 @@ pub enum ForeignAction {
     SetNull,
 }
 
+const _: () = {
+    let mut i = 0;
+    while i < ForeignAction::ALL.len() {
+        assert!(
+            ForeignAction::ALL[i] as usize == i,
+            "actions are listed in the order of their numbers on disk"
+        );
+        i += 1;
+    }
+};
+
 impl ForeignAction {
     pub const ALL: [ForeignAction; 4] = [
         ForeignAction::NoAction,
@@ -173,6 +184,10 @@ fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {
             false => out.extend(image.iter().map(|byte| !byte)),
         }
     }
+    debug_assert!(
+        foreign_prefix(to, &out).is_some_and(|prefix| prefix == out),
+        "the key of the other end has all parts, and nothing else"
+    );
     Some(KeyOfForeign::Key(out))
 }
 
@@ -207,6 +222,10 @@ pub fn first_unlike<'a>(
 }
 
 pub fn shape_of(parts: &[KeyPart], columns: usize) -> KeyShape {
+    debug_assert!(
+        columns <= parts.len(),
+        "an index has all columns of the foreign key that it serves"
+    );
     KeyShape {
         parts: parts.iter().take(columns).map(|part| part.shape.clone()).collect(),
     }

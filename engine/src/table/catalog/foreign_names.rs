@@ -20,6 +20,12 @@ impl ForeignNames {
     pub fn set(&mut self, child: &str, parents: BTreeSet<String>) -> BTreeSet<String> {
         let old = self.parents.remove(child).unwrap_or_default();
         for parent in &old {
+            debug_assert!(
+                self.children
+                    .get(parent)
+                    .is_some_and(|children| children.contains(child)),
+                "the parents of a child have it among their children"
+            );
             if let Some(children) = self.children.get_mut(parent) {
                 children.remove(child);
                 if children.is_empty() {
@@ -65,6 +71,10 @@ impl ForeignNames {
         self.moved.push((before.to_string(), now.to_string()));
     }
     pub fn note_made(&mut self, name: &str, replaces: &str) {
+        debug_assert!(
+            name != replaces && self.replaced_by(name).is_none(),
+            "a table is made to replace one other"
+        );
         self.made.push((name.to_string(), replaces.to_string()));
     }
     /// The table of that name is in its place, or gone.

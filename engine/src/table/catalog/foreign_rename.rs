@@ -1,6 +1,7 @@
 //! What a statement that renames or drops a table means to foreign keys.
 //!
 //! Called by `ddl`, under the DDL mutex. Takes no latch.
+use crate::base::sync::{holds, Rank};
 use crate::base::{Error, ForeignFault, Result};
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::{same_column, ForeignKeySpec};
@@ -28,6 +29,8 @@ pub(in crate::table) fn followers(
     to: &str,
     layout: &mut Layout,
 ) -> Vec<(Arc<Table>, Layout)> {
+    debug_assert!(holds(Rank::Catalog), "children follow a parent under the DDL mutex");
+    debug_assert_ne!(from, to, "foreign keys follow to another name");
     let follow = |spec: &mut Arc<ForeignKeySpec>| {
         if spec.parent == from {
             Arc::make_mut(spec).parent = to.to_string();
@@ -55,6 +58,7 @@ pub(in crate::table) fn replaced(catalog: &Catalog, layout: &Layout, old: &str) 
 
 /// Fails if another table refers to this one, unless that child may lose its parent.
 pub(in crate::table) fn check_no_child(catalog: &Catalog, name: &str, may_lose: &dyn Fn(&str) -> bool) -> Result<()> {
+    debug_assert!(holds(Rank::Catalog), "no child comes between the check and the drop");
     let foreign = catalog.foreign.read();
     let children = foreign.children_of(name).into_iter();
     // A table that is being made is no child yet.
@@ -81,6 +85,7 @@ pub(in crate::table) fn followers_of_columns(
     table: &str,
     renamed: &[(&str, &str)],
 ) -> Vec<(Arc<Table>, Layout)> {
+    debug_assert!(holds(Rank::Catalog), "children follow a column under the DDL mutex");
     let new_name = |column: &mut String| {
         let pair = renamed.iter().find(|(old, _)| same_column(old, column));
         if let Some((_, new)) = pair {

@@ -55,6 +55,7 @@ pub const NAME_MAX: usize = KEY_MAX - 2;
 const PIECE_MAX: usize = ENTRY_MAX / 2;
 
 pub fn key(name: &str, piece: u8) -> Vec<u8> {
+    debug_assert!(!name.contains('\0'), "a zero byte ends the name in a key");
     let mut key = name.as_bytes().to_vec();
     key.extend_from_slice(&[0, piece]);
     key
@@ -92,6 +93,10 @@ pub fn encode(name: &str, layout: &Layout) -> Result<Vec<(Vec<u8>, Vec<u8>)>> {
     if pieces.len() > 255 {
         return Err(Error::TooBig(format!("definition of table {name}")));
     }
+    debug_assert!(
+        pieces_max(layout).map_or(true, |most| pieces.len() <= most),
+        "a definition has no more pieces than room was made for"
+    );
     Ok(pieces
         .enumerate()
         .map(|(i, p)| (key(name, i as u8), p.to_vec()))
@@ -102,6 +107,23 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
     let buffering = layout.change_buffering.map_or(0, |b| b.number() as u8 + 1);
     debug_assert!(buffering <= BUFFERING_BITS, "the format has three bits for it");
     debug_assert!(!layout.temporary, "a temporary table is in no catalog");
+    debug_assert!(
+        layout.all_trees().all(|tree| tree.file == layout.id),
+        "every tree of a table lies in its file: the definition has the roots alone"
+    );
+    debug_assert!(
+        layout
+            .buffered()
+            .all(|(index, delta)| delta.tree.index == index.id | DELTA_BIT),
+        "a delta tree has the number of its index, with a mark"
+    );
+    debug_assert!(
+        layout
+            .index_ids()
+            .enumerate()
+            .all(|(i, id)| layout.index_ids().take(i).all(|other| other != id)),
+        "I10: each index of a table has a number of its own"
+    );
     let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
     let has_parts = layout.has_parts() || !layout.foreign.is_empty() || layout.replaces.is_some();
     let mut out = vec![
@@ -147,6 +169,11 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
 fn push_foreign(out: &mut Vec<u8>, layout: &Layout) {
     push_varint(out, layout.foreign.len() as u64);
     for key in &layout.foreign {
+        debug_assert_eq!(
+            key.columns.len(),
+            key.parent_columns.len(),
+            "a foreign key has as many columns in the parent as in the child"
+        );
         push_bytes(out, key.name.as_bytes());
         push_bytes(out, key.parent.as_bytes());
         out.extend([key.on_delete.number(), key.on_update.number()]);

@@ -48,6 +48,13 @@ impl Tables {
             self.record(&new, &[], |mtr| self.catalog.put(mtr, &table.name(), &new))?;
             // For statements that go on with the layout they began with.
             quarantined.index.abandon();
+            debug_assert!(
+                table
+                    .layout()
+                    .secondary_by_id(index)
+                    .is_some_and(|old| old.index.is_abandoned()),
+                "a statement with the old layout learns that the index is quarantined"
+            );
             table.publish(new);
             // Its changes will not be merged any more. As a debt they would keep other indexes from
             // buffering.

@@ -31,6 +31,7 @@ pub struct KeyPart {
 }
 
 pub fn push_parts(out: &mut Vec<u8>, parts: &[KeyPart]) {
+    let start = out.len();
     push_varint(out, parts.len() as u64);
     for part in parts {
         push_bytes(out, part.column.as_bytes());
@@ -44,14 +45,21 @@ pub fn push_parts(out: &mut Vec<u8>, parts: &[KeyPart]) {
                 push_varint(out, *len as u64);
             }
             PartImage::String(levels) => {
+                debug_assert!(levels.len() <= u8::MAX as usize, "the number of levels has one byte");
                 out.extend([flags | STRING, levels.len() as u8]);
                 for level in levels {
+                    debug_assert!((1..=4).contains(&level.unit), "a unit that is written can be read back");
                     out.extend([level.form as u8, level.unit]);
                     out.extend(level.space);
                 }
             }
         }
     }
+    debug_assert_eq!(
+        take_parts(&out[start..], &mut 0).as_deref(),
+        Some(parts),
+        "the parts of a key read back as they were written"
+    );
 }
 
 /// None: the bytes have another form.

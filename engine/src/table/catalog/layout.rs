@@ -161,6 +161,14 @@ impl Layout {
         let indexes = self.secondary.iter().filter(|s| !s.quarantined).map(|s| &s.index);
         indexes.filter_map(|index| Some((index, index.delta.as_deref()?)))
     }
+    /// The trees of all indexes, delta trees included.
+    pub(in crate::table) fn all_trees(&self) -> impl Iterator<Item = Tree> + '_ {
+        let secondary = self.secondary.iter().map(|s| &s.index);
+        let of_changes = secondary.clone().filter_map(|index| Some(index.delta.as_ref()?.tree));
+        std::iter::once(self.clustered.tree)
+            .chain(secondary.map(|index| index.tree))
+            .chain(of_changes)
+    }
     pub fn tree(&self, root: u32, index: IndexId) -> Tree {
         Tree {
             file: self.id,

@@ -84,6 +84,10 @@ impl Tables {
         if replacement.table.layout().temporary || with.layout().temporary {
             return Err(Error::Unsupported("a temporary table is not rebuilt in place".into()));
         }
+        assert!(
+            !Arc::ptr_eq(replacement.table, &with),
+            "a table is replaced by another one"
+        );
         let mut new = with.layout().clone();
         new.created = created;
         new.replaces = None;
@@ -118,6 +122,12 @@ impl Tables {
             new,
         } = pair;
         let (old, id) = (table.layout(), new.id);
+        debug_assert_ne!(old.id, id, "I10: the rebuilt table has a file of its own");
+        debug_assert!(
+            table.gate.is_locked_exclusive() && with.gate.is_locked_exclusive(),
+            "no background work touches pages of a file that goes"
+        );
+        debug_assert!(!table.is_dropped(), "a table that was dropped gets no new contents");
         self.discard_pending(&old.secondary);
         with.set_dropped();
         self.catalog.forget(rebuilt);

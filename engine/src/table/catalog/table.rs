@@ -1,7 +1,7 @@
 //! [`Table`]: the object that all users of a table share.
 //!
 //! A row operation reads the table's layout without a lock or a reference count (`versions.rs`).
-use crate::base::sync::{ArcSwapOption, Guard, Rank, RankedMutex};
+use crate::base::sync::{holds, holds_no_latch, ArcSwapOption, Guard, Rank, RankedMutex};
 use crate::base::IndexId;
 use crate::table::catalog::append_hint::AppendHint;
 use crate::table::catalog::foreign_key::ForeignKeys;
@@ -79,6 +79,11 @@ impl Table {
     }
     /// Publishes a new layout. One caller at a time (the catalog's DDL mutex).
     pub(crate) fn publish(&self, layout: Layout) {
+        debug_assert!(holds(Rank::Catalog), "layouts are published under the DDL mutex");
+        debug_assert!(
+            layout.created >= self.layout().created,
+            "a definition is no older than the one before: views that it hides the past from stay so"
+        );
         self.layouts.publish(layout);
     }
     /// The table has layouts that can go once the table has no user.
@@ -118,6 +123,10 @@ impl Table {
     /// The row of `pk` was changed: the mini-transaction has ended, the transaction has not (L2).
     #[inline]
     pub(in crate::table) fn touch(&self, pk: &[u8]) {
+        debug_assert!(
+            holds_no_latch(),
+            "L2: a key is added after the mini-transaction that changed its row"
+        );
         if let Some(keys) = &*self.touched.load() {
             keys.add(pk);
         }
@@ -130,6 +139,10 @@ impl Table {
         before.is_none()
     }
     pub(in crate::table) fn forget_touched_keys(&self) {
+        debug_assert!(
+            self.is_altered_online(),
+            "the list of touched keys goes once, with its ALTER TABLE"
+        );
         self.touched.store(None);
     }
     /// An ALTER TABLE runs that lets writers go on.
@@ -140,12 +153,14 @@ impl Table {
         self.name.lock().clone()
     }
     pub(crate) fn set_name(&self, name: &str) {
+        debug_assert!(holds(Rank::Catalog), "a table gets its name under the DDL mutex");
         *self.name.lock() = name.to_string();
     }
     pub fn is_dropped(&self) -> bool {
         self.dropped.load(Ordering::Acquire)
     }
     pub(crate) fn set_broken(&self, why: &str) {
+        debug_assert!(!why.is_empty(), "users are told why a table cannot be used");
         // The first reason is kept.
         let _ = self.broken.set(why.to_string());
     }
@@ -162,11 +177,14 @@ impl Table {
         self.is_dropped() || self.broken().is_some()
     }
     pub(crate) fn set_dropped(&self) {
+        debug_assert!(!self.is_dropped(), "a table is dropped once");
         self.dropped.store(true, Ordering::Release);
     }
     /// Hidden clustered keys: the next one, never given twice.
     pub fn next_row_id(&self) -> u64 {
-        self.next_row_id.fetch_add(1, Ordering::Relaxed)
+        let id = self.next_row_id.fetch_add(1, Ordering::Relaxed);
+        debug_assert_ne!(id, 0, "the counter was read when the table was opened");
+        id
     }
     /// Next AUTO_INCREMENT value to give; 0 = never set.
     pub fn autoinc(&self) -> u64 {

@@ -26,9 +26,11 @@ struct Part {
 
 impl Part {
     fn drop_repeated(&mut self) {
+        let before = self.bytes;
         let distinct: HashSet<Box<[u8]>> = std::mem::take(&mut self.keys).into_iter().collect();
         self.keys = distinct.into_iter().collect();
         self.bytes = self.keys.iter().map(|key| size_of_key(key)).sum();
+        debug_assert!(self.bytes <= before, "keys are dropped, and none comes");
     }
 }
 

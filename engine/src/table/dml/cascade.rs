@@ -359,6 +359,10 @@ impl RowWriter {
             Some(end) => changed.new_key(table.layout(), end.index)?,
             None => None,
         };
+        debug_assert!(
+            matches!(value, ReferenceValue::Null) || new_key.is_some(),
+            "children that follow a parent need its new key"
+        );
         let cascade = Cascade {
             key,
             deletes,
@@ -397,11 +401,17 @@ impl RowWriter {
                     "the thread's stack has room for no more cascades in cascades"
                 );
                 self.begin_change(trx)?;
+                let before = trx.undo_top();
                 let step = match cascade.deletes {
                     true => self.delete_child(trx, cascade, &children.table, &child),
                     false => self.update_child(trx, cascade, &children.table, &child),
                 };
-                match step? {
+                let step = step?;
+                debug_assert!(
+                    !matches!(step, Step::Changed) || trx.undo_top() != before,
+                    "I9: a child row that was changed has an undo record"
+                );
+                match step {
                     Step::Changed => any = true,
                     Step::Unchanged => {}
                     Step::Again => return Ok(false),

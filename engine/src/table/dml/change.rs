@@ -6,7 +6,7 @@
 use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error, PageNo, Result, TrxId};
 use crate::btree::{Intent, LeafWrite, Placed};
-use crate::index::{RowHeader, ROW_HEADER};
+use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::pool::{Mtr, Pool};
 use crate::redo::Redo;
 use crate::table::catalog::layout::Layout;
@@ -21,6 +21,7 @@ use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::table::row::scratch::Scratch;
 use crate::table::row::secondary::EntryWriter;
 use crate::table::row::snapshot::{check_conflict, Snapshots};
+use crate::table::row::undo_record::{Record, What};
 use crate::table::undo::rollback::Rollback;
 use crate::txn::{Granted, LockMode, LockPolicy, Trx, TrxSys};
 use std::sync::atomic::{fence, Ordering};
@@ -105,7 +106,12 @@ impl RowWriter {
         self.pool.check_alive()?;
         trx.check_not_doomed()?;
         self.redo.reserve_wait()?;
-        self.trx_sys.ensure_id(trx)
+        let id = self.trx_sys.ensure_id(trx)?;
+        debug_assert!(
+            id != 0 && id == trx.id(),
+            "I10: a change has a transaction with a number"
+        );
+        Ok(id)
     }
 
     /// Runs the steps of one row operation. Steps that fail are rolled back. Steps that return
@@ -121,6 +127,10 @@ impl RowWriter {
             let result = steps(trx);
             debug_assert!(holds_no_latch(), "the steps of a row change give their latches back");
             if result == Ok(true) {
+                debug_assert!(
+                    trx.undo_top() != savepoint,
+                    "I9: a row that was changed has an undo record"
+                );
                 return Ok(());
             }
             match result {
@@ -191,6 +201,7 @@ impl RowWriter {
         intent: Intent,
         leaf: Option<PageNo>,
     ) -> Result<Option<(Mtr<'_>, LeafWrite, RowHeader)>> {
+        debug_assert!(holds_no_latch(), "I5: a change latches with nothing latched before");
         let mut mtr = self.pool.begin();
         let tree = &change.layout.clustered.tree;
         let at = tree.leaf_for_write(&mut mtr, change.pk, intent, leaf)?;
@@ -216,8 +227,20 @@ impl RowWriter {
         s: &mut Scratch,
     ) -> Result<()> {
         debug_assert_ne!(trx.id(), 0, "begin_change gave the transaction an id (I10)");
+        debug_assert!(
+            is_about(&s.undo, change),
+            "I9: the undo record of a version can be read, and is about its row"
+        );
+        debug_assert!(
+            Record::decode(&s.undo).is_ok_and(|record| matches!(record.what, What::Insert) != at.found),
+            "I9: a rollback removes an entry that was not there, and restores one that was"
+        );
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         debug_assert!(s.value.len() >= ROW_HEADER, "a version begins with its header");
+        debug_assert!(
+            s.value[0] & ROW_MARKED == 0,
+            "the row of a version that is written is there"
+        );
         debug_assert!(!undo.is_none(), "every version but that of a load has an undo record");
         let header = RowHeader {
             flags: s.value[0],
@@ -243,6 +266,11 @@ impl RowWriter {
         change.table.autoinc_is_saved(saved?);
         Ok(())
     }
+}
+
+/// For asserts: the undo record in `undo` can be decoded, and names the row.
+pub(in crate::table) fn is_about(undo: &[u8], change: &RowChange<'_>) -> bool {
+    Record::decode(undo).is_ok_and(|record| record.table == change.layout.id && record.pk == change.pk)
 }
 
 pub(in crate::table) fn duplicate_mode(x_on_duplicate: bool) -> LockMode {

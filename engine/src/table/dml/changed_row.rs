@@ -98,6 +98,10 @@ impl<'a> ChangedRow<'a> {
     /// The new key of the child's index, if there is a new entry: it needs its parent. As in
     /// InnoDB, an entry of which only other columns change is a new one, too.
     pub fn new_reference(&self, layout: &Layout, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
+        debug_assert_eq!(
+            key.child.table, layout.id,
+            "a row needs the parents of its own table's keys"
+        );
         let Some(keys) = self.keys(layout, key.child.index)? else {
             return Ok(None);
         };
@@ -133,6 +137,10 @@ impl<'a> ChangedRow<'a> {
     /// The key of the parent's index to which children refer, before the change; and what the
     /// change does to it. None: there was no row, or the change does not touch the index.
     pub fn referenced(&self, layout: &Layout, end: &ForeignEnd) -> Result<Option<(&'a [u8], KeyChange)>> {
+        debug_assert_eq!(
+            end.table, layout.id,
+            "children refer to an index of the row's own table"
+        );
         let Some(Keys {
             old: Some(old),
             new,

@@ -6,7 +6,7 @@ use crate::base::Result;
 use crate::btree::Intent;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::table::catalog::table::Table;
-use crate::table::dml::change::{Hold, RowChange, RowWriter};
+use crate::table::dml::change::{is_about, Hold, RowChange, RowWriter};
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::row::entry::check_key;
 use crate::table::row::new_row::Entry;
@@ -74,6 +74,11 @@ impl RowWriter {
             };
             undo_record::push_touch(&mut s.undo, &touch);
         }
+        debug_assert!(
+            is_about(&s.undo, change),
+            "I9: the undo record of a mark can be read, and is about its row"
+        );
+        debug_assert_ne!(trx.id(), 0, "begin_change gave the transaction an id (I10)");
         let undo = self.trx_sys.append_undo(trx, &mut mtr, &s.undo)?;
         let mut header = [0; ROW_HEADER];
         debug_assert!(!old.marked(), "a row is deleted once");

@@ -3,6 +3,7 @@
 //!
 //! Latches: the clustered leaf (X), then the undo page, then the file's header page. Row locks are
 //! waited for before.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, Result, SyncPoint};
 use crate::btree::Intent;
 use crate::index::RowHeader;
@@ -101,8 +102,14 @@ impl RowWriter {
             match self.try_place_row(trx, change, new, &attempt, s)? {
                 None => break,
                 Some(Obstacle::Row) => self.meet_row(trx, change)?,
-                Some(Obstacle::Room) => intent = Intent::Grow(pk.len() + s.value.len()),
-                Some(Obstacle::RawParts(own)) => raw_parts = Some(self.raw_parts_left(trx, layout, new, own)?),
+                Some(Obstacle::Room) => {
+                    debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
+                    intent = Intent::Grow(pk.len() + s.value.len());
+                }
+                Some(Obstacle::RawParts(own)) => {
+                    debug_assert!(raw_parts.is_none(), "raw parts are read once");
+                    raw_parts = Some(self.raw_parts_left(trx, layout, new, own)?);
+                }
                 Some(Obstacle::Range) => self.trx_sys.locks().check_insert(trx, layout.clustered.id, pk)?,
             }
         }
@@ -191,6 +198,15 @@ impl RowWriter {
     }
 
     fn raw_parts_left(&self, trx: &Trx, layout: &Layout, new: &NewRow<'_>, own: RowHeader) -> Result<RawParts> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: raw parts are read without the latch of the row's leaf"
+        );
+        debug_assert_eq!(
+            own.trx,
+            trx.id(),
+            "a transaction looks for entries that it has left itself"
+        );
         let keys: Vec<EntryKey<'_>> = new.entries.iter().map(|e| (e.index, e.key)).collect();
         let left = self.entries.left_marked(trx, layout, new.pk.len(), &keys, own)?;
         let raw_parts = keys.iter().zip(left).map(|((index, key), left)| match left {

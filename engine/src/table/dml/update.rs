@@ -3,6 +3,7 @@
 //! entries. All or nothing.
 //!
 //! Latches: as in `insert`.
+use crate::base::sync::holds_no_latch;
 use crate::base::Result;
 use crate::btree::Intent;
 use crate::index::RowHeader;
@@ -105,6 +106,10 @@ impl RowWriter {
 
     /// As `ranges_still_free`, for the keys that an update moves entries to.
     fn changes_still_free(&self, trx: &Trx, layout: &Layout, changes: &[EntryChange<'_>]) -> Result<bool> {
+        debug_assert!(
+            holds_no_latch(),
+            "ranges are asked about after the change, not under its latch"
+        );
         fence(Ordering::SeqCst);
         let mut free = true;
         for c in changes.iter().filter(|c| c.old_key != c.new_key) {
@@ -133,8 +138,14 @@ impl RowWriter {
             match self.try_replace_version(trx, change, changes, &attempt, s)? {
                 None => return Ok(()),
                 Some(Obstacle::Row) => self.lock_again(trx, change, hold.granted)?,
-                Some(Obstacle::Room) => intent = Intent::Grow(change.pk.len() + s.value.len()),
-                Some(Obstacle::RawParts(old)) => raw_parts = Some(self.raw_parts_before(trx, change, changes, old)?),
+                Some(Obstacle::Room) => {
+                    debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
+                    intent = Intent::Grow(change.pk.len() + s.value.len());
+                }
+                Some(Obstacle::RawParts(old)) => {
+                    debug_assert!(raw_parts.is_none(), "raw parts are read once");
+                    raw_parts = Some(self.raw_parts_before(trx, change, changes, old)?);
+                }
                 Some(Obstacle::Range) => unreachable!("no clustered key is inserted"),
             }
         }
@@ -191,6 +202,10 @@ impl RowWriter {
         changes: &[EntryChange<'_>],
         old: RowHeader,
     ) -> Result<RawParts> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: raw parts are read without the latch of the row's leaf"
+        );
         let (layout, entries) = (change.layout, &self.entries);
         let keys: Vec<EntryKey<'_>> = changes.iter().map(|c| (c.index, c.new_key)).collect();
         let left = entries.left_marked(trx, layout, change.pk.len(), &keys, old)?;

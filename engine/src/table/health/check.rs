@@ -377,6 +377,7 @@ impl Check<'_> {
         self.or_finding(compared)
     }
     pub(super) fn begin_view(&mut self, trx: &mut Trx) {
+        debug_assert!(!trx.is_started(), "the view before is closed");
         self.view_us = self.reader.pool.disk().now_us();
         self.reader.trx_sys.start(trx, Isolation::RepeatableRead, 0);
         self.reader.trx_sys.visibility.open_view(trx);
@@ -542,6 +543,7 @@ impl Check<'_> {
 
 /// "4, 7-9": the first of them, of ascending page numbers.
 fn ranges(pages: &[u32]) -> String {
+    debug_assert!(pages.is_sorted(), "pages are named in the order of their numbers");
     let runs = pages.chunk_by(|a, b| a + 1 == *b).map(|run| match run {
         [one] => one.to_string(),
         run => format!("{}-{}", run[0], run[run.len() - 1]),

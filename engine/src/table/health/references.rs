@@ -141,6 +141,10 @@ impl Check<'_> {
             }
             more = scan.next(trx)?;
         }
+        debug_assert!(
+            orphans.first.len() as u64 <= orphans.rows && orphans.first.len() <= NAMED_MAX,
+            "each orphan that is named is counted"
+        );
         Ok(Some(orphans))
     }
 }

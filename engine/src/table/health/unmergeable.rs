@@ -49,6 +49,10 @@ impl AllUnmerged {
         if !one.may_pass {
             self.broken_bytes += one.bytes;
         }
+        debug_assert!(
+            self.broken_bytes <= self.bytes,
+            "broken pages hold back a part of all that waits"
+        );
         let is_worse = |worst: &Candidate| (!one.may_pass, one.bytes) > (!worst.may_pass, worst.bytes);
         if self.worst.as_ref().is_none_or(is_worse) {
             self.worst = Some(one);
@@ -56,6 +60,10 @@ impl AllUnmerged {
     }
     /// The index to be quarantined, if too much is pending.
     fn too_much(self, buffer: &ChangeBuffer) -> Option<Candidate> {
+        debug_assert!(
+            self.worst.is_some() || self.bytes == 0,
+            "where changes wait, an index is the worst"
+        );
         let max = buffer.bytes_max();
         let is_much = self.broken_bytes >= max / BROKEN_SHARE || self.bytes >= max / FAILED_SHARE;
         self.worst.filter(|_| is_much)
@@ -107,6 +115,10 @@ impl Unmergeable {
         all
     }
     fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: change::Unmergeable) -> Candidate {
+        debug_assert!(
+            table.gate.is_locked(),
+            "the table is not dropped while its indexes are judged"
+        );
         let change::Unmergeable { why, bytes, .. } = unmerged;
         let may_pass = !why.is_corrupt();
         let why = about(why, table.layout().id, index);
@@ -116,6 +128,10 @@ impl Unmergeable {
                 "buffered changes cannot be merged: {named}; until then they wait"
             ));
         }
+        debug_assert!(
+            why.is_corrupt(),
+            "the log says how an index is repaired: as for a broken page"
+        );
         Candidate {
             table: table.clone(),
             index,

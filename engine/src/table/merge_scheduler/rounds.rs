@@ -290,6 +290,10 @@ impl MergeScheduler {
                 rounds.unfinished.push(table.layout().id);
             }
         }
+        debug_assert!(
+            found.iter().all(|found| found.entries > 0),
+            "what is found has something to merge"
+        );
         // Tables beyond the limit are met again in their turn.
         let too_many = rounds.unfinished.len().saturating_sub(UNFINISHED_MAX);
         rounds.unfinished.drain(..too_many);
@@ -393,6 +397,7 @@ impl MergeScheduler {
         let buffered = c.change_buffer_buffered_inserts.get()
             + c.change_buffer_buffered_delete_marks.get()
             + c.change_buffer_buffered_deletes.get();
+        debug_assert!(buffered >= rounds.buffered, "what was buffered is only counted up");
         let came = buffered - rounds.buffered;
         rounds.buffered = buffered;
         rounds.coming.note(now_us, came);
@@ -420,6 +425,10 @@ impl MergeScheduler {
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();
         let layout = found.table.layout();
+        debug_assert!(
+            leaves_max > 0,
+            "a sweep goes over a leaf at least, or the round would not end (I7)"
+        );
         let index = match found.table.is_gone() {
             true => None,
             false => layout.buffered().find(|(index, _)| index.id == found.index),

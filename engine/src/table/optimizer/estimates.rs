@@ -77,6 +77,10 @@ impl StatisticsKeeper {
         used: u32,
         look: impl FnOnce(&PageCounts) -> T,
     ) -> Result<T> {
+        debug_assert!(
+            table.gate.is_locked(),
+            "pages are counted while the table cannot be dropped"
+        );
         let mut kept = table.page_counts.lock();
         let drift = kept.used.abs_diff(used);
         let fresh = kept.layout == layout.id && kept.indexes.len() == layout.secondary.len() + 1;
@@ -101,6 +105,11 @@ impl StatisticsKeeper {
                 indexes: trees.map(|index| or_unknown(count(index))).collect::<Result<_>>()?,
             };
         }
+        debug_assert_eq!(
+            kept.indexes.len(),
+            layout.secondary.len() + 1,
+            "each index has its page counts"
+        );
         Ok(look(&kept))
     }
 

@@ -159,6 +159,10 @@ impl StatisticsKeeper {
     /// The table's gate is held.
     fn index_statistics(&self, table: &Table, ordinal: u32, rows: u64, shape: &KeyShape) -> Result<IndexStatistics> {
         let layout = table.layout();
+        debug_assert!(
+            table.gate.is_locked(),
+            "an index is sampled while its table cannot be dropped"
+        );
         let missing = || Error::Unsupported(format!("table {} has no index {ordinal}", layout.id));
         let index = layout.index(ordinal).ok_or_else(missing)?;
         let mut out = IndexStatistics {

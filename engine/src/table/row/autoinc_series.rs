@@ -49,7 +49,9 @@ impl AutoincSeries {
     /// as InnoDB's counter. An offset above the increment does not count here.
     pub fn after(&self, value: u64) -> u64 {
         let offset = if self.offset > self.step() { 0 } else { self.offset };
-        self.at_least(value.saturating_add(1), offset)
+        let after = self.at_least(value.saturating_add(1), offset);
+        debug_assert!(after > value || after == u64::MAX, "a value is given once");
+        after
     }
 
     /// Up to `wanted` values from `counter` on, and what the counter becomes. Where no value is

@@ -106,6 +106,7 @@ impl ChildSearch {
     /// columns of it, is not waited for. At SERIALIZABLE the child is locked, so that the answer
     /// stays true.
     pub fn any(&self, trx: &mut Trx, children: &mut Children) -> Result<Next<()>> {
+        debug_assert!(children.batch.is_empty(), "a search for any child keeps no batch");
         loop {
             let from = std::mem::take(&mut children.from);
             let found = self.look(trx, children, &from, 1);
@@ -142,6 +143,10 @@ impl ChildSearch {
                     return Ok(Next::None);
                 };
                 children.from = [&last.key[..], &[0]].concat();
+                debug_assert!(
+                    children.from > from,
+                    "a search goes on behind the children that it found"
+                );
                 found.reverse();
                 children.batch = found;
                 continue;
@@ -225,7 +230,10 @@ impl ChildSearch {
         if value[0] & ROW_OVERFLOW == 0 {
             return Ok(Some(value[ROW_HEADER..].to_vec()));
         }
-        debug_assert!(value.len() >= ROW_HEADER + OVERFLOW_REF);
+        debug_assert!(
+            value.len() >= ROW_HEADER + OVERFLOW_REF,
+            "a long row names its overflow pages"
+        );
         let _gate = children.table.gate.read();
         let layout = children.table.layout();
         if children.table.is_dropped() || layout.id != children.end.table {

@@ -129,6 +129,15 @@ impl ForeignEntries<'_> {
             if !known {
                 return Ok(None);
             }
+            debug_assert!(
+                found.is_sorted_by(|before: &Candidate, after| before.key < after.key),
+                "the entries of a key come in order, each once"
+            );
+            debug_assert!(found.len() <= most, "a look finds no more than was asked for");
+            debug_assert!(
+                found.iter().all(|of| of.key.starts_with(prefix) && of.key[..] >= *from),
+                "the entries found begin with the key, and lie in what is left of the search"
+            );
             if !found.is_empty() || doubtful.is_empty() {
                 return Ok(Some(found));
             }

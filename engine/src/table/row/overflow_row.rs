@@ -68,6 +68,7 @@ impl LongRows {
     ) -> Result<()> {
         out.clear();
         out.resize(ROW_HEADER, 0);
+        debug_assert!(pk.len() <= layout.clustered.tree.key_max(), "longer keys were refused");
         let entry_max = layout.clustered.tree.entry_max();
         if pk.len() + ROW_HEADER + row.len() <= entry_max {
             out.extend_from_slice(row);
@@ -82,6 +83,7 @@ impl LongRows {
         let room = entry_max - pk.len() - ROW_HEADER - OVERFLOW_REF;
         // Less than could stay: several such rows should fit a leaf.
         let (prefix, tail) = row.split_at(room.min(entry_max / 4));
+        debug_assert!(!tail.is_empty(), "a row that fits its leaf has no overflow pages");
         let chain = write_tail(tail)?;
         out[0] = ROW_OVERFLOW;
         out.resize(ROW_HEADER + OVERFLOW_REF, 0);
@@ -97,10 +99,15 @@ impl LongRows {
         undo_record::chain(&mut undo, layout.id, u32::MAX);
         // The Mtr below latches the table's space pages first: the undo stream must not need any
         // then.
+        let reserved = undo.len();
         self.trx_sys.reserve_undo(trx, undo.len())?;
         let mut mtr = self.pool.begin();
         let first = overflow::create(&mut mtr, layout.id, layout.clustered.id, trx.id())?;
         undo_record::chain(&mut undo, layout.id, first);
+        debug_assert!(
+            undo.len() <= reserved,
+            "the record takes no more room than was reserved for it"
+        );
         let logged = self.trx_sys.append_undo(trx, &mut mtr, &undo);
         if logged.is_err() {
             overflow::take_back(&mut mtr, layout.id, first)?;

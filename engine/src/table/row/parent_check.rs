@@ -98,6 +98,10 @@ impl ParentCheck {
     }
 
     fn lock_by_key(&self, trx: &mut Trx, table: &Table, end: &ForeignEnd, pk: &[u8]) -> Result<Parent> {
+        debug_assert!(
+            end.is_whole_clustered_key,
+            "a key that is a part of the clustered one may have many rows"
+        );
         let asked = (pk, LockMode::Shared);
         Ok(
             match self.locks.lock_row_of(trx, table, end.table, asked, &mut |_| ())? {

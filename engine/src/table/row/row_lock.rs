@@ -40,6 +40,10 @@ impl RowLocks {
     /// ends. It is a row lock with a name that no row has. So its waiters take part in the search
     /// for deadlocks.
     pub fn lock_autoinc(&self, trx: &mut Trx, table: &Table) -> Result<()> {
+        debug_assert!(
+            holds_no_latch(),
+            "I5: AUTO_INCREMENT values are waited for with no latch held"
+        );
         let name = table.layout().id.to_be_bytes();
         let locks = self.trx_sys.locks();
         locks.lock(trx, AUTOINC_LOCKS, &name, LockMode::Exclusive, LockPolicy::Wait)?;
@@ -187,6 +191,10 @@ impl RowLocks {
     /// it. Under the leaf's latch, so that the maker cannot have rolled the row back. Some:
     /// `search_after_explicit` is due.
     fn make_explicit(&self, layout: &Layout, pk: &[u8], header: &RowHeader) -> Option<MadeExplicit> {
+        debug_assert!(
+            !holds_no_latch(),
+            "under its leaf's latch the maker cannot roll the row back"
+        );
         let owner = self.trx_sys.active(header.trx)?;
         let locks = self.trx_sys.locks();
         locks.make_explicit(&owner, header.trx, layout.clustered.id, pk)

@@ -87,6 +87,7 @@ impl EntryWriter {
         if *quarantined {
             return Ok(());
         }
+        debug_assert_ne!(trx.id(), 0, "a mark bears the number of its transaction (I10)");
         self.submit_counted(trx, index, Op::Mark { key, stamp: trx.id() })
     }
 
@@ -119,8 +120,13 @@ impl EntryWriter {
             Secondary { quarantined: true, .. } => return Ok(()),
             _ => {}
         }
+        debug_assert_ne!(trx.id(), 0, "an entry bears the number of its transaction (I10)");
         let raw = secondary::fitting(secondary.index.tree.entry_max(), new.key.len(), new.raw);
         secondary::encode(value, trx.id(), pk_len, layout.pk_fixed_len, raw);
+        debug_assert!(
+            new.key.len() + value.len() <= secondary.index.tree.entry_max(),
+            "an entry fits a leaf of its index"
+        );
         if secondary.index.unique && new.unique_check && !planted(Mutant::UniqueCheckSkipped) {
             return self.unique.put(
                 trx,

@@ -56,6 +56,7 @@ impl Snapshots {
         let wanted = trx.snapshot_by_locking && trx.isolation == Isolation::RepeatableRead && trx.view().is_none();
         if wanted && trx.snapshot_isolation {
             self.trx_sys.visibility.open_fresh_view(trx);
+            debug_assert!(trx.view_is_fresh(), "nothing was read by a snapshot that is opened");
         }
     }
 
@@ -75,7 +76,12 @@ impl Snapshots {
 
     /// Replaces a snapshot by which nothing was read.
     fn renew_fresh_view(&self, trx: &mut Trx) {
+        debug_assert!(trx.view_is_fresh(), "a snapshot by which something was read stays");
         self.trx_sys.visibility.close_own_view(trx);
         self.trx_sys.visibility.open_fresh_view(trx);
+        debug_assert!(
+            trx.view_is_fresh(),
+            "a conflict with the new snapshot is met by a new one again"
+        );
     }
 }

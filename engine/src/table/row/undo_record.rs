@@ -77,11 +77,19 @@ impl<'a> Diff<'a> {
         let tail = old.iter().rev().zip(new.iter().rev()).take(most);
         let suffix = tail.take_while(|(x, y)| x == y).count();
         debug_assert!(prefix + suffix <= old.len().min(new.len()), "no byte is in both");
-        Diff {
+        let diff = Diff {
             prefix,
             suffix,
             middle: &old[prefix..old.len() - suffix],
-        }
+        };
+        debug_assert!(
+            {
+                let mut bytes = new.to_vec();
+                diff.apply(&mut bytes).is_ok() && bytes == old
+            },
+            "the difference makes the older version from the newer one"
+        );
+        diff
     }
     /// Turns the newer version's bytes into the older one's.
     pub fn apply(&self, bytes: &mut Vec<u8>) -> Result<()> {
@@ -160,6 +168,10 @@ pub fn chain(out: &mut Vec<u8>, table: FileId, first: PageNo) {
     out.push(KIND_CHAIN);
     push_varint(out, table as u64);
     push_varint(out, first as u64);
+    debug_assert!(
+        decode(out).is_some_and(|record| record.table == table && record.what == What::Chain { first }),
+        "a rollback can read which pages it must free"
+    );
 }
 
 /// `trees`: (index, first page of the list of its extents).
@@ -167,11 +179,17 @@ pub fn load(out: &mut Vec<u8>, table: FileId, linked: bool, trees: impl ExactSiz
     out.clear();
     out.push(if linked { KIND_LOAD_LINKED } else { KIND_LOAD_BEGUN });
     push_varint(out, table as u64);
-    push_varint(out, trees.len() as u64);
+    debug_assert!(trees.len() > 0, "a load has the tree of the rows at least");
+    let count = trees.len();
+    push_varint(out, count as u64);
     for (index, list) in trees {
         push_varint(out, index as u64);
         push_varint(out, list as u64);
     }
+    debug_assert!(
+        decode(out).is_some_and(|record| record.table == table && record.loaded_trees().count() == count),
+        "a rollback can read which trees it must take back"
+    );
 }
 
 fn begin(out: &mut Vec<u8>, kind: u8, table: FileId, pk: &[u8]) {

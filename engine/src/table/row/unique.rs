@@ -7,7 +7,7 @@
 //! while no other is held. The others are released first, and their results are forgotten.
 //!
 //! Called by `secondary`, with no latch held.
-use crate::base::sync::{Rank, RankedMutex};
+use crate::base::sync::{holds, Rank, RankedMutex};
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};
 use crate::change::{self, Op};
 use crate::index::RowHeader;
@@ -100,6 +100,11 @@ impl UniqueIndexes {
 
     /// Puts the entry, or fails with `Duplicate`: then the existing row is locked.
     pub fn put(&self, trx: &mut Trx, put: &UniquePut<'_>) -> Result<()> {
+        debug_assert!(
+            put.secondary.index.unique && put.new.unique_check,
+            "only values that must be unique are checked"
+        );
+        debug_assert!(!put.secondary.quarantined, "what a quarantined index has is not known");
         let guard = &self.guards[guard_of(put.secondary.index.id, put.user_key(), self.guards.len())];
         let mut learned = Learned::default();
         let mut first = true;
@@ -131,6 +136,7 @@ impl UniqueIndexes {
 
     /// Puts the entry, or returns the rival in its way. The caller holds the value's guard.
     fn put_if_free(&self, trx: &Trx, put: &UniquePut<'_>, learned: &Learned) -> Result<Option<Rival>> {
+        debug_assert!(holds(Rank::UniqueGuard), "the value is checked and put in one step");
         let rival = self.find_rival(trx, put, learned)?;
         // Checked last: a rollback that skips a quarantined index has left marks there.
         check_not_quarantined(&put.secondary.index)?;
@@ -146,6 +152,7 @@ impl UniqueIndexes {
 
     fn learn(&self, trx: &mut Trx, put: &UniquePut<'_>, rival: Rival, learned: &mut Learned) -> Result<()> {
         let (layout, mode) = (put.layout, put.mode);
+        debug_assert!(!holds(Rank::UniqueGuard), "no row lock is waited for with a guard held");
         let policy = match learned.locked.is_empty() {
             true => LockPolicy::Wait,
             false => LockPolicy::NoWait,
@@ -182,6 +189,10 @@ impl UniqueIndexes {
     /// True: the index is known to lack the value, and the entry is put without reading its leaf.
     /// The caller holds the value's guard.
     fn put_unseen(&self, trx: &Trx, put: &UniquePut<'_>) -> Result<bool> {
+        debug_assert!(
+            holds(Rank::UniqueGuard),
+            "the filter is asked and the value put in one step"
+        );
         let (index, new) = (&put.secondary.index, put.new);
         if !change::lacks_value(&self.pool, index, new.key, new.user_key_len)? {
             return Ok(false);

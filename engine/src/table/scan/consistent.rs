@@ -7,6 +7,7 @@
 //! whose key its visible version has, so never twice in a scan.
 //!
 //! Latches: one leaf at a time, shared, while it is copied. Called by `cursor`.
+use crate::base::sync::holds_no_latch;
 use crate::base::{sync_point, Error, Lsn, PageNo, Result, SyncPoint, TrxId};
 use crate::change;
 use crate::index::secondary;
@@ -81,6 +82,7 @@ pub(in crate::table) struct ConsistentReader<'s> {
 impl ConsistentReader<'_> {
     /// The row of a key. False: there is none.
     pub fn get(&mut self, pk: &[u8]) -> Result<bool> {
+        debug_assert!(self.scan.lock.mode.is_none(), "a consistent read takes no row locks");
         if !self.scan.copy_newest(self.layout, pk)? || !self.scan.rewind_version(self.layout, pk)? {
             return Ok(false);
         }
@@ -88,6 +90,11 @@ impl ConsistentReader<'_> {
     }
 
     pub fn next(&mut self, trx: &Trx) -> Result<bool> {
+        debug_assert!(self.scan.lock.mode.is_none(), "a consistent read takes no row locks");
+        debug_assert!(
+            self.scan.view.as_ref().is_none_or(|view| self.scan.is_open(trx, view)),
+            "I9: the view of a scan holds purge back"
+        );
         while self.scan.at.step(&self.scan.reader, trx, usize::MAX)? {
             let shown = match self.scan.index {
                 0 => self.show_clustered()?,
@@ -202,6 +209,10 @@ impl ConsistentReader<'_> {
             let is_its = key.as_deref() == Some(entry.user_key());
             if is_its {
                 self.scan.version.clone_from(seen);
+                debug_assert!(
+                    view.sees(RowHeader::read(&self.scan.version).trx),
+                    "a version that was kept is one that the view sees"
+                );
             }
             return Ok(Some(is_its));
         }
@@ -231,6 +242,7 @@ impl ConsistentReader<'_> {
 
     /// Reads the entry's state, while the row's leaf is as it was when it was copied.
     fn look_at_entry(&mut self, entry: &EntryRead<'_>, from: (PageNo, Lsn)) -> Result<Looked> {
+        debug_assert!(holds_no_latch(), "I5: an entry is read again with no latch held");
         sync_point(SyncPoint::RowOfEntryCopied);
         let index = &entry.secondary.index;
         if !change::get(&self.scan.reader.pool, index, entry.key, &mut self.scan.entry)? {

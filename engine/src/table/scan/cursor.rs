@@ -68,7 +68,15 @@ impl Cursor {
     /// After `begin`, of a secondary index and a locking scan: rows that move while the scan is
     /// under way are not missed.
     pub fn follow_moved(&mut self, trx: &mut Trx, key_of: KeyOf) {
+        debug_assert!(
+            self.scan.lock.mode.is_some() && self.scan.index > 0,
+            "rows move in secondary indexes, and only locking scans follow them"
+        );
         self.scan.reader.trx_sys.visibility.open_statement_view(trx);
+        debug_assert!(
+            trx.statement_view().is_some(),
+            "the statement's view tells which entries moved while the scan went on"
+        );
         self.following = Some(Box::new(Following::new(key_of)));
     }
     /// The scan goes on in another statement, after the entry that was handed out last. That
@@ -142,11 +150,16 @@ impl Cursor {
         self.scan.clear_found();
         debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let layout = self.table.layout();
-        if self.scan.lock.mode.is_some() {
+        let there = if self.scan.lock.mode.is_some() {
             locking(&mut self.scan, &mut self.following, layout).next(trx)
         } else {
             consistent(&mut self.scan, layout).next(trx)
-        }
+        };
+        debug_assert!(
+            there != Ok(true) || self.scan.current.is_some(),
+            "an entry that is there is at hand"
+        );
+        there
     }
 
     /// The usual step of a consistent scan, a part of `next` and `prev`. Hands out the next entry
@@ -217,6 +230,10 @@ impl Cursor {
         debug_assert!(holds_no_latch(), "a cursor holds no latch between calls");
         let scan = &mut self.scan;
         (scan.lock, scan.view, scan.semi_consistent) = of_scan;
+        debug_assert!(
+            result != Ok(true) || scan.current.is_some(),
+            "a row that is there is at hand"
+        );
         if let (Ok(true), Some(current)) = (&result, &mut scan.current) {
             current.point = true;
         }

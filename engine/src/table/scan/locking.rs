@@ -76,6 +76,10 @@ impl LockingReader<'_> {
                 _ => self.lock_secondary(trx)?,
             };
             if let Outcome::HandedOut = outcome {
+                debug_assert!(
+                    self.scan.taken.is_some() != self.scan.was_semi_consistent,
+                    "a row is handed out locked, or as a semi-consistent read shows it"
+                );
                 if let Some(following) = self.following {
                     following.end_passes();
                 }
@@ -247,6 +251,10 @@ impl LockingReader<'_> {
     /// A secondary entry that was marked by `stamp`, which has ended: by its commit, or the mark
     /// was rolled back before.
     fn skip_marked(&mut self, trx: &mut Trx, key: &[u8], pk: &[u8], stamp: TrxId) -> Result<Outcome> {
+        debug_assert!(
+            stamp == trx.id() || !self.scan.reader.trx_sys.is_active(stamp),
+            "a mark is for good once its maker has ended"
+        );
         if !self.mark_is_still(key, stamp)? {
             return self.lock_secondary_row(trx, key, pk);
         }

@@ -89,6 +89,10 @@ impl Position {
     }
     /// A scan of this index; `reset` was called before.
     pub fn begin(&mut self, index: &Index) {
+        debug_assert!(
+            self.batch.len() == 0 && !self.positioned,
+            "a scan that begins has no entry of the one before"
+        );
         match &mut self.scan {
             Some(scan) if *scan.tree() == index.tree => scan.restart(&[], None),
             scan => *scan = Some(Scan::new(index, &[], None)),
@@ -202,6 +206,10 @@ impl Position {
     }
     /// The scan goes on after `last`, or begins where `seek` said.
     pub fn restart(&mut self) {
+        debug_assert!(
+            !self.positioned || !self.steps.last_is_stale,
+            "a scan goes on after a key that was copied"
+        );
         self.forget_batch();
         let scan = self.scan.as_mut().expect("begun");
         match (self.positioned, self.seek_inclusive) {
@@ -221,6 +229,8 @@ impl Position {
     /// The next entry to look at, in `batch` at `next - 1`; its key is in `last`. False: the range
     /// ends.
     pub fn step(&mut self, reader: &Reader, trx: &Trx, batch_max: usize) -> Result<bool> {
+        debug_assert!(batch_max > 0, "a step may copy an entry");
+        debug_assert!(!self.steps.last_is_stale, "the key of the entry passed last was copied");
         self.steps.polls += 1;
         if self.steps.polls >= KILL_POLL {
             self.steps.polls = 0;

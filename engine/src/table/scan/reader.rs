@@ -1,6 +1,7 @@
 //! [`Reader`]: the parts of the layers below that all cursors share.
 //!
 //! Called by the cursors; takes a table's gate only in [`Reader::merge_met`].
+use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error, Result};
 use crate::change;
 use crate::index::Index;
@@ -32,6 +33,7 @@ impl Reader {
     /// another thread waits for the gate, the table or the index is about to go, and nothing is
     /// merged.
     pub(in crate::table) fn merge_met(&self, index: &Index, key: &[u8]) -> Result<()> {
+        debug_assert!(holds_no_latch(), "I5: a reader merges with no latch held");
         let Some(table) = self.catalog.by_id(index.tree.file) else {
             return Ok(());
         };

@@ -63,6 +63,10 @@ impl LockingReader<'_> {
         (pk, header, granted): (&[u8], RowHeader, Granted),
     ) -> Result<Outcome> {
         self.note_young();
+        debug_assert!(
+            RowHeader::read(&self.scan.version) == header,
+            "the version at hand is the one that was locked"
+        );
         let is_met = granted == Granted::Held || is_own(trx, &header);
         if is_met || !self.has_passed(key, pk)? {
             self.scan.reader.locks.unlock_if_new(trx, self.layout, pk, granted);

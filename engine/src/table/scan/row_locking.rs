@@ -57,6 +57,10 @@ impl LockingReader<'_> {
     /// Locks the row and copies its newest version into `version`. None: another transaction holds
     /// the lock, and the policy is not to wait.
     pub fn lock_newest(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Option<Locked>> {
+        debug_assert!(
+            self.scan.view.is_none(),
+            "a locking read takes the newest version, not a view's"
+        );
         let (mode, policy) = (self.mode(), self.effective_policy());
         let (locks, version) = (&self.scan.reader.locks, &mut self.scan.version);
         let mut copy = |value: &[u8]| {
@@ -82,6 +86,10 @@ impl LockingReader<'_> {
     /// Semi-consistent read: hands out the last committed version, without a lock. If the row
     /// matches, the caller reads it again by its key, with the lock.
     fn show_committed(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        debug_assert!(
+            self.scan.semi_consistent,
+            "only a semi-consistent read shows a row that others have locked"
+        );
         if !self.scan.copy_newest(self.layout, pk)? {
             return Ok(Outcome::Skipped);
         }
@@ -101,10 +109,19 @@ impl LockingReader<'_> {
         if for_this {
             self.scan.reader.trx_sys.visibility.close_own_view(trx);
         }
+        debug_assert_eq!(
+            trx.view().is_none(),
+            for_this,
+            "a view that was opened for one row ends with it, and no other"
+        );
         done
     }
 
     fn show_committed_in_view(&mut self, trx: &mut Trx, pk: &[u8]) -> Result<Outcome> {
+        debug_assert!(
+            trx.view().is_some(),
+            "I9: an open view keeps the undo of older versions"
+        );
         let shown = loop {
             if !self.scan.copy_newest(self.layout, pk)? {
                 return Ok(Outcome::Skipped);
@@ -132,6 +149,10 @@ impl LockingReader<'_> {
         if !is_there {
             return Ok(Outcome::Skipped);
         }
+        debug_assert!(
+            self.scan.taken.is_none(),
+            "no lock is noted for a row that is shown without one"
+        );
         self.scan.was_semi_consistent = true;
         self.scan.hand_out_version(self.layout, pk)?;
         Ok(Outcome::HandedOut)

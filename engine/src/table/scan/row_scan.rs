@@ -115,10 +115,12 @@ impl RowScan {
         Ok(())
     }
     fn open_view(&self, trx: &mut Trx, lock: LockChoice) -> Arc<ReadView> {
-        match lock.by_statement_view {
+        let view = match lock.by_statement_view {
             true => self.reader.trx_sys.visibility.open_statement_view(trx),
             false => self.reader.trx_sys.visibility.open_view(trx),
-        }
+        };
+        debug_assert!(self.is_open(trx, &view), "I9: the view of a scan holds purge back");
+        view
     }
     /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view no longer
     /// holds purge back then, and what the view needs may be gone. The scan goes on with the view
@@ -166,7 +168,14 @@ impl RowScan {
     pub fn rewind_watching(&mut self, layout: &Layout, pk: &[u8], watch: Option<&mut KeyWatch>) -> Result<bool> {
         match self.view.clone() {
             None => Ok(!RowHeader::read(&self.version).marked()),
-            Some(view) => self.rewind_until(layout, pk, &|header| view.sees(header.trx), watch),
+            Some(view) => {
+                let shown = self.rewind_until(layout, pk, &|header| view.sees(header.trx), watch)?;
+                debug_assert!(
+                    !shown || view.sees(RowHeader::read(&self.version).trx),
+                    "a version that is shown is one that the view sees"
+                );
+                Ok(shown)
+            }
         }
     }
     /// Goes back in `version` to the newest version that is `enough`. False: there is none, or it
@@ -211,6 +220,7 @@ impl RowScan {
     pub fn hand_out_version(&mut self, layout: &Layout, pk: &[u8]) -> Result<bool> {
         loop {
             let (header, stored) = split(&self.version);
+            debug_assert!(!header.marked(), "a row that is deleted is not handed out");
             match self
                 .reader
                 .versions
@@ -249,6 +259,14 @@ impl RowScan {
         self.hand_out_version(layout, &pk)
     }
     pub fn hand_out(&mut self, covering: bool, pk_len: usize, row: RowAt) {
+        debug_assert!(
+            match row {
+                RowAt::Batch(skip) => skip <= self.at.value().len(),
+                RowAt::Version => self.version.len() >= ROW_HEADER,
+                RowAt::Whole => true,
+            },
+            "a row lies in what was copied"
+        );
         debug_assert!(
             !covering || self.covering,
             "an entry is handed out for a row only if the caller wants that"

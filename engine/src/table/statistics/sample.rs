@@ -90,6 +90,7 @@ pub fn sample(pool: &Pool, base: &Run<'_>, pending: &[Run<'_>], shape: &KeyShape
         whole.entries += found.entries;
         whole.leaf_pages_read += found.leaf_pages_read;
     }
+    debug_assert_eq!(whole.distinct.len(), shape.len(), "each prefix has a number of values");
     let entries = whole.entries;
     let mut least = 0.0f64;
     for distinct in &mut whole.distinct {
@@ -126,6 +127,10 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
         );
     }
     chosen.sort_unstable();
+    debug_assert!(
+        chosen.is_sorted_by(|before, after| before < after),
+        "a leaf is read once, for one stratum"
+    );
     for some in chosen.chunks(AHEAD) {
         let ids: Vec<PageId> = some
             .iter()
@@ -142,6 +147,10 @@ fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun:
         ..Sample::default()
     };
     for stratum in strata.iter().filter(|stratum| stratum.read > 0) {
+        debug_assert!(
+            stratum.read <= stratum.leaves.len() as u64,
+            "a leaf of a stratum is read once"
+        );
         let each_stands_for = map.weight() * stratum.leaves.len() as f64 / stratum.read as f64;
         sample.entries += stratum.entries as f64 * each_stands_for;
         sample.leaf_pages_read += stratum.read * node_pages;
@@ -160,6 +169,10 @@ fn end_of(prefix: &[u8]) -> Option<Vec<u8>> {
     let last = prefix.iter().rposition(|byte| *byte != 0xFF)?;
     let mut end = prefix[..=last].to_vec();
     end[last] += 1;
+    debug_assert!(
+        !end.starts_with(prefix) && end[..] > *prefix,
+        "the end comes after all of its keys"
+    );
     Some(end)
 }
 
@@ -184,6 +197,11 @@ fn strata_of(map: &LeafMap, run: &Run<'_>, shape: &KeyShape) -> Vec<Stratum> {
             strata[equal.min(shape.len() - 1)].leaves.push((group, i));
         }
     }
+    debug_assert_eq!(
+        strata.iter().map(|stratum| stratum.leaves.len()).sum::<usize>(),
+        map.groups.iter().map(LeafRanges::len).sum::<usize>(),
+        "each leaf of the map is in one stratum"
+    );
     strata
 }
 
@@ -343,5 +361,6 @@ fn share_of_new(pool: &Pool, runs: &[&Run<'_>], prefix: usize, begun: &Begun) ->
         }
         new += !known as u64;
     }
+    debug_assert!(new <= looked, "the new values are among those looked for");
     Ok(if looked == 0 { 1.0 } else { new as f64 / looked as f64 })
 }

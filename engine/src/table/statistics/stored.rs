@@ -17,6 +17,7 @@
 //! `catalog/ddl`.
 use crate::base::bytes::{push_varint, take_varint};
 use crate::base::ids::SYSTEM_FILE;
+use crate::base::sync::{holds, Rank};
 use crate::base::{planted, FileId, IndexId, Mutant, PageNo, Result};
 use crate::btree::{Intent, Placed, Seek, Tree, ENTRY_MAX};
 use crate::pool::{Mtr, Pool};
@@ -72,6 +73,10 @@ impl Stored {
             }
             of.distinct.iter().for_each(|number| push_varint(&mut out, *number));
         }
+        debug_assert!(
+            Stored::decode(&out).is_some_and(|read| read.rows == self.rows && read.updated_s == self.updated_s),
+            "what is stored of a table reads back"
+        );
         out
     }
     fn decode(bytes: &[u8]) -> Option<Stored> {
@@ -174,6 +179,8 @@ impl StoredStatistics {
     }
 
     fn put_pieces(&self, mtr: &mut Mtr<'_>, table: FileId, pieces: &[&[u8]]) -> Result<()> {
+        debug_assert!(holds(Rank::Catalog), "statistics are stored under the DDL mutex");
+        debug_assert!(pieces.len() <= 256, "the number of a piece has one byte");
         let tree = match self.tree() {
             Some(tree) => tree,
             None => self.make_tree(mtr)?,
@@ -192,6 +199,7 @@ impl StoredStatistics {
 
     /// The DDL mutex is held. If the Mtr fails after this, the engine is poisoned: it has changes.
     fn make_tree(&self, mtr: &mut Mtr<'_>) -> Result<Tree> {
+        debug_assert!(self.tree().is_none(), "the tree of statistics is made once");
         let tree = Tree::create(mtr, SYSTEM_FILE, STATISTICS_INDEX)?;
         let header = space::header(mtr, SYSTEM_FILE)?;
         mtr.edit_u32(header, STATISTICS_SLOT, tree.root);
@@ -200,6 +208,7 @@ impl StoredStatistics {
     }
 
     fn remove_pieces(&self, mtr: &mut Mtr<'_>, tree: Tree, table: FileId, first: usize) -> Result<()> {
+        debug_assert!(holds(Rank::Catalog), "statistics are removed under the DDL mutex");
         for piece in first..=255 {
             let at = tree.leaf_for_write(mtr, &key(table, piece as u8), Intent::Grow(0), None)?;
             if !at.found {

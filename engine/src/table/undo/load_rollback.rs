@@ -46,6 +46,7 @@ pub(in crate::table) struct LoadRollback {
 impl LoadRollback {
     /// LOAD BEGUN.
     pub fn undo_load_begun(&self, table: &Table, layout: &Layout, record: &Record<'_>, maker: TrxId) -> Result<()> {
+        debug_assert!(table.gate.is_locked(), "a load is taken back under the table's gate");
         table.append_hint.begin_load();
         for (index, page) in record.loaded_trees() {
             let list = ExtentList {
@@ -78,6 +79,7 @@ impl LoadRollback {
         layout: &Layout,
         maker: TrxId,
     ) -> Result<bool> {
+        debug_assert!(table.gate.is_locked(), "a load is taken back under the table's gate");
         if planted(Mutant::LoadSurvivesRollback) {
             return Ok(true);
         }

@@ -110,6 +110,10 @@ impl Purger {
     }
 
     fn purge_record(&self, maker: TrxId, purged: &PurgeRecord, put_back: &PutBack) -> Result<()> {
+        debug_assert!(
+            !self.trx_sys.is_active(maker),
+            "I9: the records of an active transaction stay"
+        );
         self.redo.reserve_to_go_on()?;
         let record = Record::decode(&purged.record.payload)?;
         let is_insert = matches!(record.what, What::Insert | What::Chain { .. } | What::Load { .. });

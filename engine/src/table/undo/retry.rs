@@ -21,6 +21,7 @@ impl Rollback {
         });
         match step {
             Ok(true) => {
+                debug_assert!(!trx.is_started(), "a rollback that is finished ends its transaction");
                 self.waiting.done();
                 self.log_rollback_finished(id);
                 Ok(true)

@@ -149,6 +149,7 @@ impl Rollback {
     pub fn keep_waiting(&self, trx: &mut Trx, why: &Error) {
         self.trx_sys.visibility.close_view(trx);
         let stuck = self.trx_sys.leave(trx);
+        debug_assert!(!trx.is_started(), "the caller goes on with a fresh transaction");
         self.log_rollback_waits(stuck.id(), why);
         self.waiting.add(stuck);
     }
@@ -163,6 +164,7 @@ impl Rollback {
     /// One bounded piece (I7) of a rollback: at most `records_max` records. True: nothing is left
     /// to undo.
     pub fn rollback_step(&self, trx: &mut Trx, records_max: usize) -> Result<bool> {
+        debug_assert!(records_max > 0, "I7: a step undoes a record at least");
         self.trx_sys.resume(trx)?;
         self.progress.goes_on(trx, UndoPtr::NONE);
         for _ in 0..records_max {
@@ -270,6 +272,10 @@ impl Rollback {
         let skipped = planted(Mutant::RollbackSkipsRecord) && record.prev.is_none();
         if skipped || self.undo_record(trx, at, &record)? {
             self.trx_sys.undone(trx, at, &record);
+            debug_assert!(
+                trx.undo_top() == record.prev,
+                "records are undone from the newest one back"
+            );
         }
         Ok(())
     }
@@ -308,6 +314,11 @@ impl Rollback {
         layout: &Layout,
     ) -> Result<()> {
         let tree = &layout.clustered.tree;
+        debug_assert!(
+            table.gate.is_locked(),
+            "a row is restored while its table cannot be dropped"
+        );
+        debug_assert_eq!(undo.trx, trx.id(), "a transaction undoes its own changes");
         let mut value = match tree.get(&self.pool, record.pk)? {
             Some(leaf) if points_at(leaf.value(), undo.trx, at) => leaf.value().to_vec(),
             _ => return Ok(()),
@@ -433,6 +444,7 @@ impl Rollback {
                     return Ok(mtr.commit());
                 }
                 Restore::Value(value) => {
+                    debug_assert!(value.len() >= ROW_HEADER, "a version begins with its header");
                     if intent == Intent::Leaf && !at.has_room(&mtr, record.pk.len(), value.len()) {
                         intent = Intent::Grow(record.pk.len() + value.len());
                         continue;

@@ -57,12 +57,17 @@ impl WaitingRollbacks {
     /// The one that was tried goes on.
     pub fn first(&self, trx: Trx) {
         let mut queue = self.0.lock();
+        debug_assert!(
+            queue.tried.is_some_and(|(id, _)| id == trx.id()),
+            "what goes on was taken before"
+        );
         queue.tried = None;
         queue.waiting.push_front(trx);
     }
     /// The one that was tried still cannot go on: the others are tried before it.
     pub fn last(&self, trx: Trx) {
         let mut queue = self.0.lock();
+        debug_assert!(queue.tried.is_some(), "what goes back was taken before");
         queue.tried = None;
         queue.waiting.push_back(trx);
     }
