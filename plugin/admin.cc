@@ -221,8 +221,10 @@ int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
   if (is_sequence())
     /* One row, no index; and the server cannot copy a sequence for a REPAIR. */
     return HA_ADMIN_NOT_IMPLEMENTED;
+  /* The server has marked a partitioned table for a copy, and makes it if no partition is
+     repaired. Asked for a copy, it would tell of OPTIMIZE. */
   if (is_repaired_by_copy(options))
-    return HA_ADMIN_TRY_ALTER;          // REPAIR ... USE_FRM
+    return table->part_info && !(options->sql_flags & TT_USEFRM) ? HA_ADMIN_NOT_IMPLEMENTED : HA_ADMIN_TRY_ALTER;
   int error= wait_until_decided(thd, m_share->name(), true);
   if (!error)
   {
@@ -258,3 +260,14 @@ int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
 
 /* The server rebuilds the table and analyzes it. */
 int ha_sluice::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
+
+#ifdef SLUICE_STAND_IN
+/* Tables are not moved as files; of a temporary table InnoDB says so, too. */
+int ha_sluice::discard_or_import_tablespace(my_bool)
+{
+  if (table->s->tmp_table == NO_TMP_TABLE)
+    return HA_ERR_WRONG_COMMAND;
+  my_error(ER_CANNOT_DISCARD_TEMPORARY_TABLE, MYF(0));
+  return HA_ERR_TABLE_NEEDS_UPGRADE;
+}
+#endif

@@ -7,8 +7,11 @@
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
+#include "innodb_limits.h"
+#include "innodb_stats_tables.h"
 #include "settings.h"
 #include "table_options.h"
+#include "update_times.h"
 
 using namespace sluice;
 
@@ -174,7 +177,11 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
     if (const char *kind= special_index(form->key_info[i]))
       return refuse_option(kind);
   }
+#ifdef SLUICE_STAND_IN
+  return check_innodb_limits(thd, form, info->row_type, LIMITS_OF_CREATE);
+#else
   return 0;
+#endif
 }
 
 /* ---- the statements ---- */
@@ -203,7 +210,10 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   }
 #ifdef SLUICE_STAND_IN
   if (error == SLC_OK && !info->tmp_table())
+  {
     compute_statistics_of_new(name, form);
+    write_statistics_again(name);
+  }
 #endif
   const int server= server_error(error, ha_thd(), name);
   if (error == SLC_FOREIGN_UNFIT && foreign.replaces())
@@ -254,6 +264,13 @@ int ha_sluice::rename_table(const char *from, const char *to)
   slc_err error= slc_table_rename(engine, from, to, &foreign.mode());
   if (error == SLC_NO_TABLE)
     error= rename_all_parts(from, to);
+#ifdef SLUICE_STAND_IN
+  if (!error)
+  {
+    rename_update_time(from, to);
+    statistics_renamed(from, to);
+  }
+#endif
   return server_error(error, ha_thd(), from);
 }
 
@@ -261,8 +278,15 @@ int ha_sluice::delete_table(const char *name)
 {
   if (const int error= wait_until_decided(ha_thd(), name, false))
     return error;
+#ifdef SLUICE_STAND_IN
+  if (!remove_statistics(ha_thd(), name, nullptr))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+#endif
   const Orphans orphans(ha_thd(), name);
   const slc_err error= slc_table_drop(engine, name, orphans.prefix());
+#ifdef SLUICE_STAND_IN
+  forget_update_time(name);
+#endif
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
 }
 
@@ -276,6 +300,9 @@ int ha_sluice::truncate()
   m_share->close();
   const Orphans orphans(ha_thd(), table_name.c_str());
   slc_err error= slc_table_truncate(engine, table_name.c_str(), orphans.prefix());
+#ifdef SLUICE_STAND_IN
+  forget_update_time(table_name.c_str());
+#endif
   const slc_err open_error= m_share->open();
   if (!error)
     error= open_error;

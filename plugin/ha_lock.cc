@@ -245,6 +245,9 @@ static int refuse_in_cluster(THD *thd, const TABLE *table, bool is_sequence)
 int ha_sluice::external_lock(THD *thd, int type)
 {
   m_scan.is_set_up= false;
+#ifdef SLUICE_STAND_IN
+  m_change_noted= false;
+#endif
   if (type == F_WRLCK)
     if (const int error= refuse_in_cluster(thd, table, is_sequence()))
       return error;
@@ -290,6 +293,9 @@ int ha_sluice::external_lock(THD *thd, int type)
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_scan.is_set_up= false;
+#ifdef SLUICE_STAND_IN
+  m_change_noted= false;
+#endif
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
   if (writes)

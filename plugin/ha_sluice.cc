@@ -70,8 +70,14 @@ handler::Table_flags ha_sluice::table_flags() const
   if (requires_primary_key())
     flags|= HA_REQUIRE_PRIMARY_KEY;
 #endif
+#ifdef SLUICE_STAND_IN
+  /* As of InnoDB, the server reads the row in the way by its key, and counts that. */
+  if (m_codec && !ref_is_image())
+    flags|= HA_SLOW_CMP_REF;
+#else
   if (m_codec)
     flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
+#endif
   return flags;
 }
 
@@ -347,6 +353,9 @@ bool ha_sluice::get_error_message(int error, String *text)
   if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_FK_DEPTH_EXCEEDED)
   {
     append_foreign_fault(ha_thd(), text);
+#ifdef SLUICE_STAND_IN
+    Connection::of(ha_thd())->set_foreign_error(std::string(text->ptr(), text->length()));
+#endif
     return false;
   }
   text->copy(error_text(error), static_cast<uint>(strlen(error_text(error))), system_charset_info);

@@ -136,6 +136,9 @@ public:
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *thd, HA_CHECK_OPT *options) override;
   int check_for_upgrade(HA_CHECK_OPT *options) override;
+#ifdef SLUICE_STAND_IN
+  int discard_or_import_tablespace(my_bool discard) override;
+#endif
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -247,6 +250,7 @@ private:
   }
 
   /* ha_write.cc */
+  void note_change(int error);
   int insert(const uchar *record);
   int insert_numbered(const uchar *record);
   int update(const uchar *old_record, const uchar *new_record);
@@ -339,6 +343,9 @@ private:
   sluice::Share *m_share= nullptr;
   std::unique_ptr<sluice::Codec> m_codec;
   slc_cursor *m_cursor= nullptr;
+#ifdef SLUICE_STAND_IN
+  bool m_change_noted= false;           // of this statement
+#endif
   sluice::Connection *m_connection= nullptr;
   slc_load *m_load= nullptr;             // while a new table is being filled
   slc_trx *m_own_trx= nullptr;           // of a sequence, while it is read or changed

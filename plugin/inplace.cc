@@ -29,6 +29,8 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "inplace.h"
+#include "innodb_limits.h"
+#include "innodb_stats_tables.h"
 #include "instruments.h"
 #include "online_alter.h"
 #include "online_rebuild.h"
@@ -155,6 +157,10 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   if (context->rebuild)
   {
+#ifdef SLUICE_STAND_IN
+    if (check_innodb_limits(ha_thd(), altered, info->create_info->row_type, LIMITS_IN_PLACE))
+      return true;
+#endif
     if (const slc_err error= context->rebuild->begin(connect(false)->waiter(), ha_thd(), m_share->table(), m_share->name(), info))
       return tell_inplace(error);
     info->handler_ctx= context.release();
@@ -403,6 +409,17 @@ bool ha_sluice::publish_indexes(TABLE *altered, Alter_inplace_info *info)
 {
   const std::vector<InplaceContext *> contexts= contexts_of(info);
   int error= 0;
+#ifdef SLUICE_STAND_IN
+  for (uint i= 0; i < info->index_drop_count && !table->s->tmp_table; i++)
+    for (const InplaceContext *each : contexts)
+      if (!error && !remove_statistics(ha_thd(), each->handler->m_share->name(), info->index_drop_buffer[i]->name.str))
+        error= HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (error)
+  {
+    print_error(error, MYF(0));
+    return true;
+  }
+#endif
   std::deque<IndexChange> changes;
   std::vector<slc_index_change> list;
   for (InplaceContext *each : contexts)

@@ -34,6 +34,7 @@ struct TrxRow
   slc_trx_info info;
   std::string requested_lock, xid, query;
   CHARSET_INFO *query_charset= system_charset_info;
+  std::string foreign_error;
   uint tables_in_use= 0;
   bool read_only= false, unique_checks= true, foreign_key_checks= true;
 };
@@ -103,8 +104,13 @@ my_bool add_what_the_server_knows(THD *thd, ByConnection *wanted)
   row->read_only= thd->tx_read_only;
   row->unique_checks= !(thd->variables.option_bits & OPTION_RELAXED_UNIQUE_CHECKS);
   row->foreign_key_checks= !(thd->variables.option_bits & OPTION_NO_FOREIGN_KEY_CHECKS);
-  if (const Connection *connection= Connection::existing(thd))
+  if (Connection *connection= Connection::existing(thd))
+  {
     row->tables_in_use= connection->tables_in_use();
+#ifdef SLUICE_STAND_IN
+    row->foreign_error= connection->foreign_error();
+#endif
+  }
   mysql_mutex_unlock(&thd->LOCK_thd_data);
   return 0;
 }
@@ -266,14 +272,22 @@ void store_trx(THD *thd, TABLE *table, const LockReport &report, const TrxRow &r
   /* A transaction that has just queued has not noted when, and one that was just woken still has
      its note. */
   store_time(thd, column("trx_wait_started"), report.at, row.requested_lock.empty() ? -1 : MY_MAX(info.waiting_us, 0));
-  store(column("trx_weight"), info.weight);
+#ifdef SLUICE_STAND_IN
+  /* InnoDB has a lock object for each table, and for each page of an index. Here an index counts
+     once. */
+  const uint64_t lock_objects= info.tables_locked + info.indexes_locked, weight= info.undo_records + lock_objects;
+  const uint64_t rows_locked= info.row_locks + info.range_locks;
+#else
+  const uint64_t lock_objects= info.row_locks + info.range_locks, weight= info.weight, rows_locked= info.row_locks;
+#endif
+  store(column("trx_weight"), weight);
   store(column("trx_mysql_thread_id"), info.connection);
   store_or_null(column("trx_query"), row.query, row.query_charset);
   store_or_null(column("trx_operation_state"), operation_of(row));
   store(column("trx_tables_in_use"), row.tables_in_use);
   store(column("trx_tables_locked"), info.tables_locked);
-  store(column("trx_lock_structs"), info.row_locks + info.range_locks);
-  store(column("trx_rows_locked"), info.row_locks);
+  store(column("trx_lock_structs"), lock_objects);
+  store(column("trx_rows_locked"), rows_locked);
   store(column("trx_rows_modified"), info.undo_records);
   store(column("trx_isolation_level"), isolation_names[info.isolation & 3]);
   store(column("trx_is_read_only"), static_cast<uint64_t>(row.read_only));
@@ -287,6 +301,7 @@ void store_trx(THD *thd, TABLE *table, const LockReport &report, const TrxRow &r
   store(column("trx_undo_bytes"), info.undo_bytes);
   store(column("trx_buffered_changes"), info.buffered_changes);
   store_or_null(column("trx_xid"), row.xid);
+  store_or_null(column("trx_last_foreign_key_error"), row.foreign_error);
   store(column("trx_unique_checks"), static_cast<uint64_t>(row.unique_checks));
   store(column("trx_foreign_key_checks"), static_cast<uint64_t>(row.foreign_key_checks));
 }

@@ -124,6 +124,8 @@ void warn_once(THD *thd, const std::string &text)
 }
 
 #ifdef SLUICE_STAND_IN
+bool is_compressed_page_table(const HA_CREATE_INFO *info) { return info->row_type == ROW_TYPE_COMPRESSED || info->key_block_size; }
+
 /* InnoDB's own: programs must not come to rely on them. */
 int refuse_reserved_names(THD *thd, const TABLE_SHARE *made)
 {
@@ -167,6 +169,13 @@ int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info,
     if (option.always_refused)
       return refuse_option((std::string(option.name) + " (leave it out, or give DEFAULT)").c_str());
   const bool strict= strict_mode(thd);
+#ifdef SLUICE_STAND_IN
+  if (strict && is_compressed_page_table(info) && (info->tmp_table() || refuses_compressed_tables()))
+  {
+    my_error(ER_UNSUPPORTED_COMPRESSED_TABLE, MYF(0));
+    return HA_WRONG_CREATE_OPTION;
+  }
+#endif
   for (const Unsupported &option : found)
     warn_once(thd, strict ? strict_warning(option) : lax_warning(option));
   return strict && !found.empty() ? refuse_option(found.front().name) : 0;

@@ -30,6 +30,7 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
             rows: s.rows,
             data_bytes: s.data_bytes,
             index_bytes: s.index_bytes,
+            empty_buffer_bytes: s.empty_buffer_bytes,
             free_bytes: s.free_bytes,
             file_bytes: s.file_bytes,
             clustered_leaf_pages: s.clustered_leaf_pages,

@@ -17,7 +17,8 @@
 //! before all later waiters too.
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has less than half as much
-//! to lose (undo records and locks). A transaction with a place in a cluster's order is no victim,
+//! to lose (undo records and locks). A transaction whose rollback would leave changes behind (tables
+//! without transactions) has more to lose than any other. A transaction with a place in a cluster's order is no victim,
 //! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the
 //! queue and rolls back.
 //! Called by `sleep.rs` and `implicit.rs` with no latch and no mutex held.
@@ -211,8 +212,18 @@ fn path(nodes: Vec<Node>, last: usize) -> Vec<Node> {
         .collect()
 }
 
+/// Above the records and locks of any transaction.
+const CHANGES_STAY_WEIGHT: u64 = 1 << 60;
+
+fn counted_weight(trx: &TrxShared) -> u64 {
+    trx.undo_records.load(Relaxed) + trx.lock_count.load(Relaxed)
+}
+
 fn choose_victim(circle: &[Node]) -> usize {
-    let weight = |node: &Node| node.trx.undo_records.load(Relaxed) + node.trx.lock_count.load(Relaxed);
+    let weight = |node: &Node| match node.trx.changes_stay.load(Relaxed) {
+        true => CHANGES_STAY_WEIGHT + counted_weight(&node.trx),
+        false => counted_weight(&node.trx),
+    };
     let place = |i: &usize| circle[*i].trx.place.load(Relaxed);
     let without_place: Vec<usize> = (0..circle.len()).filter(|i| place(i) == 0).collect();
     if without_place.len() < circle.len() && !planted(Mutant::VictimIgnoresPlace) {
