@@ -166,7 +166,12 @@ public:
   bool touches(uint index, const MY_BITMAP *write_set) const;
 
   const DecodePlan *plan(const MY_BITMAP *read_set);
-  /* False: the bytes do not have the form that this table's rows have. */
+  /* Rows are written compressed: the table has ROW_FORMAT=COMPRESSED, or PAGE_COMPRESSED. */
+  bool compresses() const { return m_compresses; }
+  /* The row as put_row() found it, in `to` if it is compressed. Empty: it cannot be read. */
+  static slc_bytes plain_row(slc_bytes row, Buffer &to);
+  /* False: the bytes do not have the form that this table's rows have. A compressed row is kept
+     until the codec reads the next one. */
   bool get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const;
   bool get_entry(uint index, uchar *record, slc_bytes key, slc_bytes clustered, slc_bytes value) const;
   /* End of the part's image in a key, or NULL. */
@@ -188,6 +193,8 @@ public:
   ~Codec();
 
 private:
+  bool m_compresses= false;
+  mutable Buffer m_plain_row;
   static void put_unread_nulls(const DecodePlan *plan, uchar *record);
   bool get_old_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const;
   const OldRowPlan *old_row_plan(const DecodePlan *plan, uint16 number) const;

@@ -300,9 +300,6 @@ int ha_sluice::truncate()
   m_share->close();
   const Orphans orphans(ha_thd(), table_name.c_str());
   slc_err error= slc_table_truncate(engine, table_name.c_str(), orphans.prefix());
-#ifdef SLUICE_STAND_IN
-  forget_update_time(table_name.c_str());
-#endif
   const slc_err open_error= m_share->open();
   if (!error)
     error= open_error;

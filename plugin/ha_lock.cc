@@ -203,9 +203,10 @@ uint ha_sluice::lock_of_reads() const
 
 /* The key, in the index that is scanned, of a row that is not in the server's record and may never
    be. */
-slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
+slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes stored)
 {
   ha_sluice *const self= static_cast<ha_sluice *>(ctx);
+  const slc_bytes row= Codec::plain_row(stored, self->m_plain_moved);
   const size_t length= self->table->s->reclength;
   const auto compute= [&] {
     uchar *const record= self->m_moved_record.reserve(length);

@@ -81,6 +81,22 @@ handler::Table_flags ha_sluice::table_flags() const
   return flags;
 }
 
+#ifdef SLUICE_STAND_IN
+/* What the definition says, as in InnoDB. Rows have the form of DYNAMIC, or are compressed. */
+enum row_type ha_sluice::get_row_type() const
+{
+  switch (table_share->row_type)
+  {
+  case ROW_TYPE_REDUNDANT:
+  case ROW_TYPE_COMPACT:
+  case ROW_TYPE_COMPRESSED:
+    return table_share->row_type;
+  default:
+    return table_share->key_block_size && table_share->row_type == ROW_TYPE_DEFAULT ? ROW_TYPE_COMPRESSED : ROW_TYPE_DYNAMIC;
+  }
+}
+#endif
+
 ulong ha_sluice::index_flags(uint index, uint part, bool all_parts) const
 {
   ulong flags= HA_READ_NEXT | HA_READ_PREV | HA_READ_ORDER | HA_READ_RANGE | HA_KEYREAD_ONLY;
@@ -298,6 +314,8 @@ int ha_sluice::reset()
   m_scan.row_bytes= {nullptr, 0};
   m_kept_blobs.release_if_larger(KEPT_BYTES);
   m_write.release_if_larger(KEPT_BYTES);
+  for (Buffer *plain : {&m_plain_row, &m_plain_moved, &m_plain_foreign, &m_plain_parent})
+    plain->release_if_larger(KEPT_BYTES);
   m_certified.reset();
   return 0;
 }

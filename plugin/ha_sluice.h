@@ -51,7 +51,11 @@ public:
   uint max_supported_key_length() const override { return KEY_BYTES_MAX; }
   uint max_supported_key_part_length() const override { return KEY_BYTES_MAX; }
   const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
+#ifdef SLUICE_STAND_IN
+  enum row_type get_row_type() const override;
+#else
   enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+#endif
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   my_bool register_query_cache_table(THD *, const char *, uint, qc_engine_callback *callback, ulonglong *) override
   {
@@ -347,6 +351,8 @@ private:
   bool m_change_noted= false;           // of this statement
 #endif
   sluice::Connection *m_connection= nullptr;
+  /* Of a compressed table: the rows that records point into. */
+  sluice::Buffer m_plain_row, m_plain_moved, m_plain_foreign, m_plain_parent;
   slc_load *m_load= nullptr;             // while a new table is being filled
   slc_trx *m_own_trx= nullptr;           // of a sequence, while it is read or changed
 

@@ -50,14 +50,26 @@ static bool is_not_allowed_instantly(const Alter_inplace_info *info)
   const alter_table_operations asked= info->handler_flags & (moved | ALTER_ADD_STORED_BASE_COLUMN);
   return asked && (instant_columns_allowed() == INSTANT_NEVER || (instant_columns_allowed() == INSTANT_ADD_LAST && asked & moved));
 }
+
+/* InnoDB's rows have room for so many columns, those that are gone included. */
+static bool has_too_many_columns(const ColumnChange &change, const Alter_inplace_info *info)
+{
+  constexpr uint32 COLUMNS_EVER_MAX= 1017;
+  if (!(info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN))
+    return false;
+  const std::shared_ptr<const RowHistory> history= change.history();
+  return history && history->columns_ever() > COLUMNS_EVER_MAX;
+}
 #else
 static bool is_not_allowed_instantly(const Alter_inplace_info *) { return false; }
+static bool has_too_many_columns(const ColumnChange &, const Alter_inplace_info *) { return false; }
 #endif
 
 /* Also where a column gets a form that the rows or keys that are there do not have. */
 bool sluice::is_rebuilt(const ColumnChange &change, const Alter_inplace_info *info)
 {
-  return info->handler_flags & REBUILD || (change.changes_columns() && change.why_copied()) || is_not_allowed_instantly(info);
+  return info->handler_flags & REBUILD || (change.changes_columns() && change.why_copied()) || change.changes_compression() ||
+         is_not_allowed_instantly(info) || has_too_many_columns(change, info);
 }
 
 /* Why a change that is none of the catalog alone is not instant. */
@@ -67,8 +79,10 @@ static const char *why_rebuilt(THD *thd, const ColumnChange &change, const Alter
   if (why)
     return why;
 #ifdef SLUICE_STAND_IN
-  if (!(info->handler_flags & REBUILD))
+  if (!(info->handler_flags & REBUILD) && is_not_allowed_instantly(info))
     return thd_strdup(thd, (variable_name("instant_alter_column_allowed") + "=" + instant_columns_word()).c_str());
+  if (!(info->handler_flags & REBUILD) && has_too_many_columns(change, info))
+    return nullptr;
 #endif
   return "rows are rebuilt";
 }

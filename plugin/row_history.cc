@@ -7,7 +7,8 @@ namespace sluice {
 
 namespace {
 
-constexpr ulong NUMBER_MAX= UINT_MAX16;
+/* The highest bit marks a compressed row (codec_row.cc). */
+constexpr ulong NUMBER_MAX= INT_MAX16;
 
 std::string in_hex(const std::string &bytes)
 {

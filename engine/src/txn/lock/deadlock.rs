@@ -212,29 +212,19 @@ fn path(nodes: Vec<Node>, last: usize) -> Vec<Node> {
         .collect()
 }
 
-/// Above the records and locks of any transaction.
-const CHANGES_STAY_WEIGHT: u64 = 1 << 60;
-
-fn counted_weight(trx: &TrxShared) -> u64 {
-    trx.undo_records.load(Relaxed) + trx.lock_count.load(Relaxed)
-}
-
 fn choose_victim(circle: &[Node]) -> usize {
-    let weight = |node: &Node| match node.trx.changes_stay.load(Relaxed) {
-        true => CHANGES_STAY_WEIGHT + counted_weight(&node.trx),
-        false => counted_weight(&node.trx),
-    };
+    let weight = |node: &Node| node.trx.undo_records.load(Relaxed) + node.trx.lock_count.load(Relaxed);
+    let loss = |i: &usize| (circle[*i].trx.changes_stay.load(Relaxed), weight(&circle[*i]));
     let place = |i: &usize| circle[*i].trx.place.load(Relaxed);
     let without_place: Vec<usize> = (0..circle.len()).filter(|i| place(i) == 0).collect();
     if without_place.len() < circle.len() && !planted(Mutant::VictimIgnoresPlace) {
-        let lightest = without_place.into_iter().min_by_key(|i| weight(&circle[*i]));
+        let lightest = without_place.into_iter().min_by_key(loss);
         let last = (0..circle.len()).max_by_key(place);
         return lightest.or(last).expect("a circle has nodes");
     }
-    let lightest = (0..circle.len())
-        .min_by_key(|i| weight(&circle[*i]))
-        .expect("a circle has nodes");
-    if weight(&circle[lightest]) * 2 < weight(&circle[0]) {
+    let lightest = (0..circle.len()).min_by_key(loss).expect("a circle has nodes");
+    let ((stay, least), (first_stay, first)) = (loss(&lightest), loss(&0));
+    if stay != first_stay || least * 2 < first {
         lightest
     } else {
         0
