@@ -186,7 +186,7 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   for (slc_build *build : builds)
     if (const slc_err error= slc_index_build_finish(build, trx))
       return error == SLC_DUPLICATE ? HA_ERR_FOUND_DUPP_UNIQUE : fail(error);
-  const std::string schema= schema_of(table, m_codec->history());
+  const std::string schema= schema_of(table, m_codec->history(), get_row_type());
   slc_index_change change{};
   change.table= m_share->table();
   change.drop= old_names.data();

@@ -185,6 +185,8 @@ void Connection::end_transaction()
     write_set_ended();
   m_after_turn= false;
 #ifdef SLUICE_STAND_IN
+  m_locked.clear();
+  m_locked_in_transaction.store(0, std::memory_order_relaxed);
   if (unlikely(!m_foreign_error.empty()))
     set_foreign_error("");
 #endif
@@ -367,6 +369,13 @@ int Connection::rollback_to(const Savepoint &savepoint)
 }
 
 #ifdef SLUICE_STAND_IN
+void Connection::note_locked(const char *table)
+{
+  if (std::find(m_locked.begin(), m_locked.end(), table) == m_locked.end())
+    m_locked.emplace_back(table);
+  m_locked_in_transaction.store(m_locked.size(), std::memory_order_relaxed);
+}
+
 void Connection::set_foreign_error(const std::string &text)
 {
   mysql_mutex_lock(&m_mutex);

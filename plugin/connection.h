@@ -76,6 +76,10 @@ public:
   void shows_progress(bool on) { m_shows_progress= on; }
 
 #ifdef SLUICE_STAND_IN
+  /* The transaction has locked the table, or rows of it. */
+  void note_locked(const char *table);
+  /* From any thread that keeps this one from ending. */
+  uint64_t tables_locked() const { return m_locked_in_transaction.load(std::memory_order_relaxed); }
   /* A row of the table has been changed. */
   void note_change(const char *table) { m_changed.note(table); }
   /* What INNODB_TRX shows of the last row that a foreign key refused; from any thread that keeps
@@ -152,6 +156,8 @@ private:
   ForeignRows m_foreign_rows;
 #ifdef SLUICE_STAND_IN
   ChangedTables m_changed;
+  std::vector<std::string> m_locked;
+  std::atomic<uint64_t> m_locked_in_transaction{0};
   size_t m_changed_before= 0;           // the statement
   std::string m_foreign_error;          // under m_mutex
 #endif

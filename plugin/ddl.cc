@@ -38,7 +38,7 @@ static bool has_counted_spaces(const TABLE *form)
   return counts_spaces;
 }
 
-std::string sluice::schema_of(const TABLE *form, const RowHistory &history)
+std::string sluice::schema_of(const TABLE *form, const RowHistory &history, [[maybe_unused]] enum row_type format)
 {
   std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + "row " + std::to_string(history.current()) + "\n";
   if (has_counted_spaces(form))
@@ -61,6 +61,8 @@ std::string sluice::schema_of(const TABLE *form, const RowHistory &history)
   }
 #ifdef SLUICE_STAND_IN
   text+= lines_of_columns(form);
+  if (form->s->row_type == ROW_TYPE_DEFAULT)
+    text+= line_of_format(format == ROW_TYPE_NOT_USED ? default_row_format() : format);
 #endif
   return text;
 }
@@ -311,7 +313,7 @@ int ha_sluice::truncate()
 #endif
   if (!error && !m_codec->history().is_empty())
   {
-    const std::string schema= schema_of(table, m_codec->history().without_past());
+    const std::string schema= schema_of(table, m_codec->history().without_past(), get_row_type());
     error= slc_table_set_schema(engine, table_name.c_str(), {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()});
   }
   return fail(error);

@@ -1,6 +1,7 @@
 /* Making the rows of a cascade: decode the child's row, copy the parent's values, encode. The
    records are buffers of our own, never those of the statement. */
 #include "foreign_rows.h"
+#include "connection.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"

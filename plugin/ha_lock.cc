@@ -280,6 +280,10 @@ int ha_sluice::external_lock(THD *thd, int type)
   if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
+#ifdef SLUICE_STAND_IN
+  if (m_lock == SLC_LOCK_SHARED || m_lock == SLC_LOCK_EXCLUSIVE)
+    m_connection->note_locked(m_share->name());
+#endif
   m_about_moved= about_moved(thd);
   m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && checks_unique_first(thd, table->s);
   if (type == F_RDLCK)

@@ -2,6 +2,7 @@
 #include "ha_sluice.h"
 #include "ddl.h"
 #include "cluster.h"
+#include "column_notes.h"
 #include "engine.h"
 #include "errors.h"
 #include "instant_alter.h"
@@ -82,7 +83,8 @@ handler::Table_flags ha_sluice::table_flags() const
 }
 
 #ifdef SLUICE_STAND_IN
-/* What the definition says, as in InnoDB. Rows have the form of DYNAMIC, or are compressed. */
+/* What the definition says, as in InnoDB, or what innodb_default_row_format said. Rows have the form
+   of DYNAMIC, or are compressed. */
 enum row_type ha_sluice::get_row_type() const
 {
   switch (table_share->row_type)
@@ -91,8 +93,12 @@ enum row_type ha_sluice::get_row_type() const
   case ROW_TYPE_COMPACT:
   case ROW_TYPE_COMPRESSED:
     return table_share->row_type;
+  case ROW_TYPE_DEFAULT:
+    if (table_share->key_block_size)
+      return ROW_TYPE_COMPRESSED;
+    return m_share && m_share->table() ? format_note(string_of(slc_table_schema(m_share->table()))) : ROW_TYPE_DYNAMIC;
   default:
-    return table_share->key_block_size && table_share->row_type == ROW_TYPE_DEFAULT ? ROW_TYPE_COMPRESSED : ROW_TYPE_DYNAMIC;
+    return ROW_TYPE_DYNAMIC;
   }
 }
 #endif

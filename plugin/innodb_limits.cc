@@ -22,7 +22,7 @@ constexpr size_t KEY_COLUMN_BYTES_MAX= 767;
 /* What stays in the row of a value that is stored elsewhere. */
 constexpr size_t LOCAL_BYTES= 40, LOCAL_BYTES_OLD= 788;
 constexpr size_t ROW_ID_BYTES= 6, TRX_ID_BYTES= 6, ROLL_PTR_BYTES= 7;
-constexpr size_t UNLIMITED= UINT_MAX32;
+constexpr size_t UNLIMITED= UINT_MAX32, FIXED_BYTES_MAX= 768;
 
 struct Format
 {
@@ -54,10 +54,10 @@ size_t most_bytes(const Field *field)
 }
 
 /* A CHAR whose characters have different lengths is stored without its padding, except in
-   REDUNDANT. */
+   REDUNDANT. A longer column counts as one of varying length. */
 bool has_fixed_length(const Field *field, const Format &format)
 {
-  if (is_long(field) || field->type() == MYSQL_TYPE_VARCHAR)
+  if (is_long(field) || field->type() == MYSQL_TYPE_VARCHAR || field->pack_length() > FIXED_BYTES_MAX)
     return false;
   const bool is_char= field->real_type() == MYSQL_TYPE_STRING;
   return !is_char || format.is_redundant || field->charset()->mbminlen == field->charset()->mbmaxlen;
@@ -179,18 +179,25 @@ void note_overrun(THD *thd, const TABLE *form, const Field *field, size_t bytes,
 
 } // namespace
 
+int check_key_limits(const KEY &key, enum row_type asked)
+{
+  for (uint part= 0; format_of(asked).is_old && part < key.user_defined_key_parts; part++)
+    if (key.key_part[part].length > KEY_COLUMN_BYTES_MAX)
+    {
+      my_error(ER_INDEX_COLUMN_TOO_LONG, MYF(0), static_cast<uint>(KEY_COLUMN_BYTES_MAX));
+      return HA_WRONG_CREATE_OPTION;
+    }
+  return 0;
+}
+
 int check_innodb_limits(THD *thd, const TABLE *form, enum row_type asked, Limits limits)
 {
   if (is_of_server(form))
     return 0;
   const Format format= format_of(asked);
-  for (uint i= 0; format.is_old && i < form->s->keys; i++)
-    for (uint part= 0; part < form->key_info[i].user_defined_key_parts; part++)
-      if (form->key_info[i].key_part[part].length > KEY_COLUMN_BYTES_MAX)
-      {
-        my_error(ER_INDEX_COLUMN_TOO_LONG, MYF(0), static_cast<uint>(KEY_COLUMN_BYTES_MAX));
-        return HA_WRONG_CREATE_OPTION;
-      }
+  for (uint i= 0; i < form->s->keys; i++)
+    if (const int error= check_key_limits(form->key_info[i], asked))
+      return error;
   const bool strict= strict_mode(thd);
   for (uint i= 0; i <= form->s->keys; i++)
   {

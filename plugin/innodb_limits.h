@@ -13,6 +13,7 @@ enum Limits { LIMITS_OF_CREATE, LIMITS_IN_PLACE };
 
 /* HA_WRONG_CREATE_OPTION, and the error is told: InnoDB would refuse the definition. Without strict
    mode, a row that may be too long is a warning. `asked`: the ROW_FORMAT of the definition. */
+int check_key_limits(const KEY &key, enum row_type asked);
 int check_innodb_limits(THD *thd, const TABLE *form, enum row_type asked, Limits limits);
 
 } // namespace sluice

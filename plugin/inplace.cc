@@ -102,7 +102,7 @@ std::vector<InplaceContext *> contexts_of(const Alter_inplace_info *info)
 struct IndexChange
 {
   IndexChange(InplaceContext *context, slc_table *table, const TABLE *altered, const Alter_inplace_info *info)
-    : schema(schema_of(altered, context->codec->history()))
+    : schema(schema_of(altered, context->codec->history(), context->handler->get_row_type()))
   {
     KEY **const drop_end= info->index_drop_buffer + info->index_drop_count;
     for (uint i= 0; i < context->old_codec.secondary_count(); i++)
@@ -166,6 +166,11 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
     info->handler_ctx= context.release();
     return false;
   }
+#ifdef SLUICE_STAND_IN
+  for (uint i= 0; i < info->index_add_count; i++)
+    if (check_key_limits(altered->key_info[info->index_add_buffer[i]], get_row_type()))
+      return true;
+#endif
   if (const int error= context->foreign.prepare(ha_thd(), m_share->name(), altered, info))
   {
     if (error != SLUICE_ERR_TOLD)
