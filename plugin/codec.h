@@ -16,7 +16,9 @@
                 record's null bytes | fixed columns | CHAR without pad, VARCHAR, rarely set wide
                 columns: length + bytes (nothing when NULL) | BLOBs: length as in the record +
                 bytes. Columns that a clustered key image of fixed offsets gives back are not stored
-                again; VIRTUAL columns are not stored.
+                again; VIRTUAL columns are not stored. A compressed row (codec_row.cc): u16 number
+                with its highest bit set | u32 length | the row as zlib compresses it. Only the
+                stand-in writes such rows.
 
    All reading and writing of records is by offset from the record's start, so that any of the
    server's record buffers will do. Called by: the handler files, ddl, inplace, statistics. */

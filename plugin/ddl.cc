@@ -180,7 +180,7 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
       return refuse_option(kind);
   }
 #ifdef SLUICE_STAND_IN
-  return check_innodb_limits(thd, form, info->row_type, LIMITS_OF_CREATE);
+  return check_innodb_limits(thd, form, info, LIMITS_OF_CREATE);
 #else
   return 0;
 #endif
@@ -310,6 +310,11 @@ int ha_sluice::truncate()
 #ifdef SLUICE_STAND_IN
   if (m_share->table() && !table->s->tmp_table)
     (void) slc_statistics_compute(m_share->table(), true);
+  HA_CREATE_INFO definition;
+  definition.init();
+  definition.row_type= get_row_type();
+  definition.key_block_size= table->s->key_block_size;
+  (void) check_innodb_limits(ha_thd(), table, &definition, LIMITS_AS_WARNINGS);
 #endif
   if (!error && !m_codec->history().is_empty())
   {

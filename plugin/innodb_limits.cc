@@ -27,14 +27,31 @@ constexpr size_t UNLIMITED= UINT_MAX32, FIXED_BYTES_MAX= 768;
 struct Format
 {
   bool is_redundant, is_old;            // COMPACT is old, too
+  size_t page_bytes;                    // of a compressed page; 0: pages are not
   size_t row_bytes_max() const { return is_redundant ? ROW_BYTES_MAX_REDUNDANT : ROW_BYTES_MAX; }
   size_t local_bytes() const { return is_old ? LOCAL_BYTES_OLD : LOCAL_BYTES; }
+  /* Of an index with so many columns. A compressed page has less room. */
+  size_t room_of_row(size_t columns) const;
+  size_t room_of_key(size_t columns) const { return page_bytes ? room_of_row(columns) / 2 : row_bytes_max(); }
 };
 
-Format format_of(enum row_type asked)
+/* The page's header, and what one record needs beside its columns; what zlib may add to a
+   description of the columns, two bytes for each. */
+size_t Format::room_of_row(size_t columns) const
 {
-  const enum row_type format= asked == ROW_TYPE_DEFAULT ? default_row_format() : asked;
-  return {format == ROW_TYPE_REDUNDANT, format == ROW_TYPE_REDUNDANT || format == ROW_TYPE_COMPACT};
+  constexpr size_t HEADER_BYTES= 94, RECORD_BYTES= 12, BYTES_OF_ZLIB= 13;
+  const size_t taken= HEADER_BYTES + RECORD_BYTES + 2 * (columns + 1) + BYTES_OF_ZLIB;
+  return !page_bytes ? row_bytes_max() : page_bytes > taken ? page_bytes - taken - 1 : 0;
+}
+
+Format format_of(enum row_type asked, ulong key_block_size)
+{
+  constexpr size_t KIB= 1024, USUAL_PAGE_KIB= 8, PAGE_KIB= 16;
+  const bool is_compressed= asked == ROW_TYPE_COMPRESSED || (asked == ROW_TYPE_DEFAULT && key_block_size);
+  const size_t page_kib= key_block_size ? key_block_size : USUAL_PAGE_KIB;
+  const enum row_type format= asked == ROW_TYPE_DEFAULT && !is_compressed ? default_row_format() : asked;
+  return {format == ROW_TYPE_REDUNDANT, format == ROW_TYPE_REDUNDANT || format == ROW_TYPE_COMPACT,
+          is_compressed && page_kib < PAGE_KIB ? page_kib * KIB : 0};
 }
 
 struct Part
@@ -69,12 +86,15 @@ struct Overrun
   size_t part, bytes;
 };
 
+/* key_parts: those that the index's tree has in its inner pages. */
 bool find_overrun(const std::vector<Part> &parts, const Format &format, bool is_clustered, size_t key_parts, Overrun *found)
 {
+  constexpr size_t CHILD_BYTES= 4;
+  const size_t room= format.room_of_row(parts.size()), room_of_key= format.room_of_key(parts.size());
   size_t nullable= 0;
   for (const Part &part : parts)
     nullable+= part.field && part.field->real_maybe_null();
-  size_t bytes= format.is_redundant ? 6 + 2 * parts.size() : 5 + (nullable + 7) / 8;
+  size_t bytes= format.is_redundant ? 6 + 2 * parts.size() : (format.page_bytes ? 2 : 5) + (nullable + 7) / 8;
   for (size_t i= 0; i < parts.size(); i++)
   {
     const Part &part= parts[i];
@@ -92,7 +112,7 @@ bool find_overrun(const std::vector<Part> &parts, const Format &format, bool is_
         most= format.local_bytes();
       bytes+= length_bytes + most;
     }
-    if (bytes >= format.row_bytes_max())
+    if (bytes >= room || (i + 1 == key_parts && bytes + CHILD_BYTES >= room_of_key))
     {
       *found= {i, bytes};
       return true;
@@ -181,7 +201,7 @@ void note_overrun(THD *thd, const TABLE *form, const Field *field, size_t bytes,
 
 int check_key_limits(const KEY &key, enum row_type asked)
 {
-  for (uint part= 0; format_of(asked).is_old && part < key.user_defined_key_parts; part++)
+  for (uint part= 0; format_of(asked, 0).is_old && part < key.user_defined_key_parts; part++)
     if (key.key_part[part].length > KEY_COLUMN_BYTES_MAX)
     {
       my_error(ER_INDEX_COLUMN_TOO_LONG, MYF(0), static_cast<uint>(KEY_COLUMN_BYTES_MAX));
@@ -190,15 +210,25 @@ int check_key_limits(const KEY &key, enum row_type asked)
   return 0;
 }
 
-int check_innodb_limits(THD *thd, const TABLE *form, enum row_type asked, Limits limits)
+bool is_too_long_with(const TABLE *form, enum row_type asked, size_t gone_bytes)
 {
+  size_t key_parts= 0;
+  std::vector<Part> parts= clustered_parts(form, &key_parts);
+  parts.push_back({nullptr, 0, gone_bytes});
+  Overrun overrun;
+  return find_overrun(parts, format_of(asked, 0), true, key_parts, &overrun);
+}
+
+int check_innodb_limits(THD *thd, const TABLE *form, const HA_CREATE_INFO *info, Limits limits)
+{
+  const enum row_type asked= info->row_type;
   if (is_of_server(form))
     return 0;
-  const Format format= format_of(asked);
+  const Format format= format_of(asked, info->key_block_size);
   for (uint i= 0; i < form->s->keys; i++)
     if (const int error= check_key_limits(form->key_info[i], asked))
       return error;
-  const bool strict= strict_mode(thd);
+  const bool strict= limits != LIMITS_AS_WARNINGS && strict_mode(thd);
   for (uint i= 0; i <= form->s->keys; i++)
   {
     const bool is_clustered= i == form->s->keys;
@@ -206,6 +236,8 @@ int check_innodb_limits(THD *thd, const TABLE *form, enum row_type asked, Limits
       continue;
     size_t key_parts= 0;
     const std::vector<Part> parts= is_clustered ? clustered_parts(form, &key_parts) : secondary_parts(form, form->key_info[i]);
+    if (!is_clustered)
+      key_parts= parts.size();
     Overrun overrun;
     if (!find_overrun(parts, format, is_clustered, key_parts, &overrun))
       continue;

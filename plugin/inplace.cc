@@ -148,7 +148,11 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   if (check_options(ha_thd(), altered->s, info->create_info, table->s))
+  {
+    if (!ha_thd()->is_error())
+      refuse_option("PAGE_COMPRESSED");
     return true;
+  }
   std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered, info));
   if (const int error= wait_until_decided(ha_thd(), m_share->name(), context->rebuild || info->index_add_count > 0))
   {
@@ -158,7 +162,8 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   if (context->rebuild)
   {
 #ifdef SLUICE_STAND_IN
-    if (check_innodb_limits(ha_thd(), altered, info->create_info->row_type, LIMITS_IN_PLACE))
+    if (check_innodb_limits(ha_thd(), altered, info->create_info,
+                            info->create_info->used_fields & HA_CREATE_USED_ENGINE ? LIMITS_IN_PLACE : LIMITS_AS_WARNINGS))
       return true;
 #endif
     if (const slc_err error= context->rebuild->begin(connect(false)->waiter(), ha_thd(), m_share->table(), m_share->name(), info))

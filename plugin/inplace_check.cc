@@ -4,6 +4,7 @@
 #include "ddl.h"
 #include "engine.h"
 #include "ha_sluice.h"
+#include "innodb_limits.h"
 #include "online_rebuild.h"
 #include "settings.h"
 
@@ -55,10 +56,14 @@ static bool is_not_allowed_instantly(const Alter_inplace_info *info)
 static bool has_too_many_columns(const ColumnChange &change, const Alter_inplace_info *info)
 {
   constexpr uint32 COLUMNS_EVER_MAX= 1017;
-  if (!(info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN))
+  if (!(info->handler_flags & (ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN)))
     return false;
   const std::shared_ptr<const RowHistory> history= change.history();
-  return history && history->columns_ever() > COLUMNS_EVER_MAX;
+  if (!history)
+    return false;
+  const bool adds= info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN;
+  return (adds && history->columns_ever() > COLUMNS_EVER_MAX) ||
+         (history->gone_bytes() && is_too_long_with(change.altered(), info->create_info->row_type, history->gone_bytes()));
 }
 #else
 static bool is_not_allowed_instantly(const Alter_inplace_info *) { return false; }

@@ -163,6 +163,21 @@ bool RowHistory::change(const std::vector<ColumnForm> &columns, uint32 null_byte
   return true;
 }
 
+size_t RowHistory::gone_bytes() const
+{
+  std::map<uint32, size_t> gone;
+  for (const ColumnForm &form : m_forms)
+    gone[form.id]= form.nullable ? 0 : form.length;
+  const auto now= m_definitions.find(m_current);
+  if (now != m_definitions.end())
+    for (const uint32 form : now->second.forms)
+      gone.erase(m_forms[form].id);
+  size_t bytes= 0;
+  for (const auto &[id, length] : gone)
+    bytes+= length;
+  return bytes;
+}
+
 RowHistory RowHistory::without_past() const
 {
   RowHistory history;

@@ -132,7 +132,20 @@ void warn_once(THD *thd, const std::string &text)
 #ifdef SLUICE_STAND_IN
 bool is_compressed_page_table(const HA_CREATE_INFO *info) { return info->row_type == ROW_TYPE_COMPRESSED || info->key_block_size; }
 
-/* InnoDB's rules on options of compression that do not fit each other. */
+const char *why_pages_do_not_fit(const ha_table_option_struct *options, const HA_CREATE_INFO *info)
+{
+  if (!options)
+    return nullptr;
+  if (!options->page_compressed)
+    return options->page_compression_level ? "PAGE_COMPRESSION_LEVEL requires PAGE_COMPRESSED" : nullptr;
+  if (is_compressed_page_table(info))
+    return "PAGE_COMPRESSED table can't have ROW_TYPE=COMPRESSED";
+  const enum row_type format= info->row_type == ROW_TYPE_DEFAULT ? default_row_format() : info->row_type;
+  return format == ROW_TYPE_REDUNDANT ? "PAGE_COMPRESSED table can't have ROW_TYPE=REDUNDANT" : nullptr;
+}
+
+/* InnoDB's rules on options of compression that do not fit each other. The server tells of an error
+   without a message. */
 int check_compression(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info)
 {
   const bool strict= strict_mode(thd);
@@ -155,18 +168,11 @@ int check_compression(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *i
                                          : "ignoring KEY_BLOCK_SIZE=" + shown_size + " unless ROW_FORMAT=COMPRESSED."));
     return strict ? refuse_option("KEY_BLOCK_SIZE") : 0;
   }
-  const ha_table_option_struct *const options= made->option_struct;
-  if (options && options->page_compression_level && !options->page_compressed)
-  {
-    warn_once(thd, engine_name + "PAGE_COMPRESSION_LEVEL requires PAGE_COMPRESSED");
-    return refuse_option("PAGE_COMPRESSION_LEVEL");
-  }
-  if (options && options->page_compressed && is_compressed_page_table(info))
-  {
-    warn_once(thd, engine_name + "PAGE_COMPRESSED table can't have ROW_TYPE=COMPRESSED");
-    return refuse_option("PAGE_COMPRESSED");
-  }
-  return 0;
+  const char *const why= why_pages_do_not_fit(made->option_struct, info);
+  if (!why)
+    return 0;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_WRONG_CREATE_OPTION, SLUICE_ENGINE_NAME ": %s", why);
+  return HA_WRONG_CREATE_OPTION;
 }
 
 /* InnoDB's own: programs must not come to rely on them. */
