@@ -258,8 +258,26 @@ int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }
 
-/* The server rebuilds the table and analyzes it. */
-int ha_sluice::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
+#ifdef SLUICE_STAND_IN
+static uint8_t is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
+#endif
+
+/* The server rebuilds the table and analyzes it. With innodb_defragment pages are merged in place:
+   the table stays as it is, and nobody waits. */
+int ha_sluice::optimize([[maybe_unused]] THD *thd, HA_CHECK_OPT *)
+{
+#ifdef SLUICE_STAND_IN
+  if (defragments())
+  {
+    const slc_err error= slc_table_defragment(m_share->table(), is_killed, thd);
+    if (!error)
+      return HA_ADMIN_OK;
+    print_error(fail(error), MYF(0));
+    return HA_ADMIN_FAILED;
+  }
+#endif
+  return HA_ADMIN_TRY_ALTER;
+}
 
 #ifdef SLUICE_STAND_IN
 /* Tables are not moved as files; of a temporary table InnoDB says so, too. */

@@ -431,6 +431,7 @@ enum row_type default_row_format()
   return formats[values.default_row_format];
 }
 int compression_level() { return static_cast<int>(values.compression_level); }
+bool defragments() { return values.defragment; }
 bool refuses_compressed_tables() { return values.read_only_compressed; }
 uint instant_columns_allowed() { return static_cast<uint>(values.instant_alter_column_allowed); }
 const char *instant_columns_word() { return instant_alter_column_allowed_words[instant_columns_allowed()]; }

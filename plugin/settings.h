@@ -53,6 +53,8 @@ bool requires_primary_key();
 /* innodb_default_row_format. */
 enum row_type default_row_format();
 int compression_level();
+/* innodb_defragment. */
+bool defragments();
 /* innodb_read_only_compressed. */
 bool refuses_compressed_tables();
 /* innodb_instant_alter_column_allowed, and its words. */

@@ -208,6 +208,21 @@ impl Tree {
         mtr.commit();
         Ok(merged)
     }
+    /// Merges each sparse leaf with a neighbour, from left to right. `watch` is asked before each
+    /// leaf; its error ends the walk. Returns the number of merges.
+    pub fn merge_sparse(&self, pool: &Pool, watch: &dyn Fn() -> Result<()>) -> Result<u64> {
+        let (mut key, mut merges) = (Vec::new(), 0);
+        loop {
+            watch()?;
+            while self.merge_nodes(pool, &key)? {
+                merges += 1;
+            }
+            match self.leaf_place(pool, &key)? {
+                Some((_, Some(end))) => key = end,
+                _ => return Ok(merges),
+            }
+        }
+    }
     /// As `merge_nodes`, but an obstacle, for example a neighbour that cannot be read, is no error.
     /// For callers whose change is done: it must not fail for a merge. The next use of that
     /// neighbour reports the error.

@@ -16,8 +16,8 @@
 //! A hot row with n waiters is expanded once, not n times: the requests before a waiter stand
 //! before all later waiters too.
 //!
-//! Victim: the transaction whose wait closed the circle, unless another has less than half as much
-//! to lose (undo records and locks). A transaction whose rollback would leave changes behind (tables
+//! Victim: the transaction whose wait closed the circle, unless another has at most half as much to
+//! lose (undo records and locks). A transaction whose rollback would leave changes behind (tables
 //! without transactions) has more to lose than any other. A transaction with a place in a cluster's order is no victim,
 //! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the
 //! queue and rolls back.
@@ -224,7 +224,7 @@ fn choose_victim(circle: &[Node]) -> usize {
     }
     let lightest = (0..circle.len()).min_by_key(loss).expect("a circle has nodes");
     let ((stay, least), (first_stay, first)) = (loss(&lightest), loss(&0));
-    if stay != first_stay || least * 2 < first {
+    if stay != first_stay || least * 2 <= first {
         lightest
     } else {
         0
