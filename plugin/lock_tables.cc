@@ -16,6 +16,7 @@
 #include "table_path.h"
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -150,6 +151,33 @@ int fill_trx(THD *thd, TABLE_LIST *tables, COND *);
 int fill_locks(THD *thd, TABLE_LIST *tables, COND *);
 int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *);
 
+#ifdef SLUICE_STAND_IN
+/* As in InnoDB, a report serves the statements of the next tenth of a second: programs ask for it
+   again and again. */
+struct RecentReport
+{
+  static constexpr ulonglong FRESH_NS= 100 * 1000 * 1000;
+  std::mutex mutex;
+  std::shared_ptr<const LockReport> report;
+  uint detail= 0;
+  ulonglong at= 0;
+} recent_report;
+
+std::shared_ptr<const LockReport> recent_or_new_report(uint detail)
+{
+  const std::lock_guard<std::mutex> guard(recent_report.mutex);
+  const ulonglong now= my_interval_timer();
+  if (recent_report.report && recent_report.detail >= detail && now - recent_report.at < RecentReport::FRESH_NS)
+    return recent_report.report;
+  recent_report.report= make_report(detail);
+  recent_report.detail= detail;
+  recent_report.at= now;
+  return recent_report.report;
+}
+#else
+std::shared_ptr<const LockReport> recent_or_new_report(uint detail) { return make_report(detail); }
+#endif
+
 /* The report of this statement, which its connection keeps: others ask for theirs meanwhile. */
 std::shared_ptr<const LockReport> report_for(THD *thd)
 {
@@ -168,12 +196,12 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
   if (readers == 1)
   {
     kept= {};
-    return make_report(detail);
+    return recent_or_new_report(detail);
   }
   if (kept.query != thd->query_id)
     kept= {thd->query_id, nullptr, 0};
   if (!kept.report)
-    kept.report= make_report(detail);
+    kept.report= recent_or_new_report(detail);
   const std::shared_ptr<const LockReport> report= kept.report;
   /* The last of them has it: a report can be large. (A table that is read once more, by a subquery
      that depends on its row, keeps the next one.) */
