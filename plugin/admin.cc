@@ -263,7 +263,7 @@ static uint8_t is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(t
 #endif
 
 /* The server rebuilds the table and analyzes it. With innodb_defragment pages are merged in place:
-   the table stays as it is, and nobody waits. */
+   the table stays as it is, and no statement waits. */
 int ha_sluice::optimize([[maybe_unused]] THD *thd, HA_CHECK_OPT *)
 {
 #ifdef SLUICE_STAND_IN

@@ -83,8 +83,8 @@ handler::Table_flags ha_sluice::table_flags() const
 }
 
 #ifdef SLUICE_STAND_IN
-/* What the definition says, as in InnoDB, or what innodb_default_row_format said. Rows have the form
-   of DYNAMIC, or are compressed. */
+/* What the definition says, as in InnoDB, or what innodb_default_row_format said. Rows have the
+   form of DYNAMIC, or are compressed. */
 enum row_type ha_sluice::get_row_type() const
 {
   switch (table_share->row_type)
@@ -372,7 +372,7 @@ int ha_sluice::extra(enum ha_extra_function operation)
 
 bool ha_sluice::get_error_message(int error, String *text)
 {
-  /* The server has told of the first one alone that the table cannot be made. */
+  /* The server has only reported that the table cannot be made: not why. */
   if (error == HA_WRONG_CREATE_OPTION && ha_thd()->is_error() && ha_thd()->get_stmt_da()->sql_errno() == ER_CANT_CREATE_TABLE)
     return false;
   if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_TOLD)

@@ -8,12 +8,13 @@
 
 namespace sluice {
 
-/* How the error is told: of a table that is made, or of an ALTER TABLE in place. A table that is
-   there already may stay as it is: AS_WARNINGS. */
+/* How the error is reported: of a table that is made, or of an ALTER TABLE in place. A table that
+   is there already may stay as it is: AS_WARNINGS. */
 enum Limits { LIMITS_OF_CREATE, LIMITS_IN_PLACE, LIMITS_AS_WARNINGS };
 
-/* HA_WRONG_CREATE_OPTION, and the error is told: InnoDB would refuse the definition. Without strict
-   mode, a row that may be too long is a warning. `asked`: the ROW_FORMAT of the definition. */
+/* HA_WRONG_CREATE_OPTION, and the error is reported: InnoDB would refuse the definition. Without
+   strict mode, a row that may be too long is a warning. `asked`: the ROW_FORMAT of the
+   definition. */
 int check_innodb_limits(THD *thd, const TABLE *form, const HA_CREATE_INFO *info, Limits limits);
 int check_key_limits(const KEY &key, enum row_type asked);
 /* With so many bytes of columns that are gone and that rows still have in InnoDB. */

@@ -239,12 +239,13 @@ mod tests {
     use super::*;
     use crate::btree::tests::fixture::{check, put, rig_with_tree};
 
-    /// Removals that nobody follows with a merge leave sparse leaves.
+    /// Removals without a merge after them leave sparse leaves.
     #[test]
     fn sparse_leaves_are_merged_in_one_walk() {
         let (rig, tree) = rig_with_tree(7, 400);
         let keys: Vec<[u8; 4]> = (0..4000u32).map(|n| n.to_be_bytes()).collect();
-        keys.iter().for_each(|key| assert!(put(&rig.pool, &tree, key, &[9; 200])));
+        keys.iter()
+            .for_each(|key| assert!(put(&rig.pool, &tree, key, &[9; 200])));
         for key in keys.iter().enumerate().filter(|(n, _)| n % 20 != 0).map(|(_, key)| key) {
             let mut mtr = begin(&rig.pool).unwrap();
             let at = tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();

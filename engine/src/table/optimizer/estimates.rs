@@ -58,7 +58,8 @@ impl StatisticsKeeper {
                 counts.empty_buffers,
             )
         };
-        let (leaf_pages, of_secondary, empty_buffers): (u64, u64, u64) = self.page_counts(table, layout, usage.used, sums)?;
+        let (leaf_pages, of_secondary, empty_buffers): (u64, u64, u64) =
+            self.page_counts(table, layout, usage.used, sums)?;
         or_unknown(self.know_rows(table, layout, leaf_pages))?;
         let page = PAGE_SIZE as u64;
         Ok(TableStats {

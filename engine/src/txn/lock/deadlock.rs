@@ -17,10 +17,10 @@
 //! before all later waiters too.
 //!
 //! Victim: the transaction whose wait closed the circle, unless another has at most half as much to
-//! lose (undo records and locks). A transaction whose rollback would leave changes behind (tables
-//! without transactions) has more to lose than any other. A transaction with a place in a cluster's order is no victim,
-//! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the
-//! queue and rolls back.
+//! lose (undo records and locks). A transaction that has changed tables without transactions is
+//! spared: its rollback leaves those changes. A transaction with a place in a cluster's order is no
+//! victim, unless all have one: then it is the last in that order (C1). The victim's own thread
+//! leaves the queue and rolls back.
 //! Called by `sleep.rs` and `implicit.rs` with no latch and no mutex held.
 use super::held::WaitPlace;
 use super::table::LockTable;

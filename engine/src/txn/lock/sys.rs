@@ -287,8 +287,8 @@ impl LockSys {
         }
     }
 
-    /// Gives shared locks and ranges back, and keeps the locks of rows that the transaction may have
-    /// changed: it is prepared, and reads no more. Wakes the transactions that can go on.
+    /// Gives shared locks and ranges back, and keeps the locks of rows that the transaction may
+    /// have changed: it is prepared, and reads no more. Wakes the transactions that can go on.
     pub fn release_reads(&self, trx: &Arc<TrxShared>) {
         let (rows, ranges) = {
             let mut list = trx.locks.lock();
