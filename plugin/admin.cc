@@ -186,7 +186,7 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   for (slc_build *build : builds)
     if (const slc_err error= slc_index_build_finish(build, trx))
       return error == SLC_DUPLICATE ? HA_ERR_FOUND_DUPP_UNIQUE : fail(error);
-  const std::string schema= schema_of(table, m_codec->history());
+  const std::string schema= schema_of(table, m_codec->history(), get_row_type());
   slc_index_change change{};
   change.table= m_share->table();
   change.drop= old_names.data();
@@ -221,8 +221,10 @@ int ha_sluice::repair(THD *thd, HA_CHECK_OPT *options)
   if (is_sequence())
     /* One row, no index; and the server cannot copy a sequence for a REPAIR. */
     return HA_ADMIN_NOT_IMPLEMENTED;
+  /* The server has marked a partitioned table for a copy, and makes it if no partition is
+     repaired. Asked for a copy, it would tell of OPTIMIZE. */
   if (is_repaired_by_copy(options))
-    return HA_ADMIN_TRY_ALTER;          // REPAIR ... USE_FRM
+    return table->part_info && !(options->sql_flags & TT_USEFRM) ? HA_ADMIN_NOT_IMPLEMENTED : HA_ADMIN_TRY_ALTER;
   int error= wait_until_decided(thd, m_share->name(), true);
   if (!error)
   {
@@ -256,5 +258,34 @@ int ha_sluice::analyze(THD *, HA_CHECK_OPT *)
   return info(HA_STATUS_CONST | HA_STATUS_VARIABLE) ? HA_ADMIN_FAILED : HA_ADMIN_OK;
 }
 
-/* The server rebuilds the table and analyzes it. */
-int ha_sluice::optimize(THD *, HA_CHECK_OPT *) { return HA_ADMIN_TRY_ALTER; }
+#ifdef SLUICE_STAND_IN
+static uint8_t is_killed(void *thd) { return thd_kill_level(static_cast<THD *>(thd)) != THD_IS_NOT_KILLED; }
+#endif
+
+/* The server rebuilds the table and analyzes it. With innodb_defragment pages are merged in place:
+   the table stays as it is, and no statement waits. */
+int ha_sluice::optimize([[maybe_unused]] THD *thd, HA_CHECK_OPT *)
+{
+#ifdef SLUICE_STAND_IN
+  if (defragments())
+  {
+    const slc_err error= slc_table_defragment(m_share->table(), is_killed, thd);
+    if (!error)
+      return HA_ADMIN_OK;
+    print_error(fail(error), MYF(0));
+    return HA_ADMIN_FAILED;
+  }
+#endif
+  return HA_ADMIN_TRY_ALTER;
+}
+
+#ifdef SLUICE_STAND_IN
+/* Tables are not moved as files; of a temporary table InnoDB says so, too. */
+int ha_sluice::discard_or_import_tablespace(my_bool)
+{
+  if (table->s->tmp_table == NO_TMP_TABLE)
+    return HA_ERR_WRONG_COMMAND;
+  my_error(ER_CANNOT_DISCARD_TEMPORARY_TABLE, MYF(0));
+  return HA_ERR_TABLE_NEEDS_UPGRADE;
+}
+#endif

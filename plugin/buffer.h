@@ -61,6 +61,7 @@ public:
     return m_data + m_length;
   }
   void end_at(const unsigned char *end) { m_length= end - m_data; }
+  void cut(size_t length) { m_length= length; }
   void append(const void *from, size_t size)
   {
     if (!size)

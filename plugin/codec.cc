@@ -1,6 +1,7 @@
 /* Building a Codec from a TABLE: which kind each column is, the layout of every key, of index
    values and of the row. Formats: codec.h. */
 #include "codec.h"
+#include "table_options.h"
 #include <algorithm>
 
 namespace sluice {
@@ -70,6 +71,9 @@ std::unique_ptr<Codec> Codec::build(TABLE *table) { return std::unique_ptr<Codec
 Codec::Codec(TABLE *table) : m_table(table), m_primary(table->s->primary_key)
 {
   set_history(std::make_shared<const RowHistory>());
+#ifdef SLUICE_STAND_IN
+  m_compresses= asks_for_compression(table->s);
+#endif
   const uint columns= table->s->fields;
   m_null_bytes= table->s->null_bytes;
   m_stored_map.resize(columns / (8 * sizeof(my_bitmap_map)) + 2);

@@ -16,7 +16,9 @@
                 record's null bytes | fixed columns | CHAR without pad, VARCHAR, rarely set wide
                 columns: length + bytes (nothing when NULL) | BLOBs: length as in the record +
                 bytes. Columns that a clustered key image of fixed offsets gives back are not stored
-                again; VIRTUAL columns are not stored.
+                again; VIRTUAL columns are not stored. A compressed row (codec_row.cc): u16 number
+                with its highest bit set | u32 length | the row as zlib compresses it. Only the
+                stand-in writes such rows.
 
    All reading and writing of records is by offset from the record's start, so that any of the
    server's record buffers will do. Called by: the handler files, ddl, inplace, statistics. */
@@ -166,7 +168,12 @@ public:
   bool touches(uint index, const MY_BITMAP *write_set) const;
 
   const DecodePlan *plan(const MY_BITMAP *read_set);
-  /* False: the bytes do not have the form that this table's rows have. */
+  /* Rows are written compressed: the table has ROW_FORMAT=COMPRESSED, or PAGE_COMPRESSED. */
+  bool compresses() const { return m_compresses; }
+  /* The row as put_row() found it, in `to` if it is compressed. Empty: it cannot be read. */
+  static slc_bytes plain_row(slc_bytes row, Buffer &to);
+  /* False: the bytes do not have the form that this table's rows have. A compressed row is kept
+     until the codec reads the next one. */
   bool get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const;
   bool get_entry(uint index, uchar *record, slc_bytes key, slc_bytes clustered, slc_bytes value) const;
   /* End of the part's image in a key, or NULL. */
@@ -188,6 +195,8 @@ public:
   ~Codec();
 
 private:
+  bool m_compresses= false;
+  mutable Buffer m_plain_row;
   static void put_unread_nulls(const DecodePlan *plan, uchar *record);
   bool get_old_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const;
   const OldRowPlan *old_row_plan(const DecodePlan *plan, uint16 number) const;

@@ -5,6 +5,8 @@
    row's end. */
 #include "codec.h"
 #include "column_value.h"
+#include "settings.h"
+#include <zlib.h>
 
 namespace sluice {
 
@@ -12,7 +14,52 @@ namespace {
 
 constexpr size_t PLANS_MAX= 64;
 
+/* A compressed row: the number of its definition with this bit, four bytes with the length of the
+   row, and the row as zlib compresses it. */
+constexpr uchar COMPRESSED_BIT= 0x80;   // of the second byte
+constexpr size_t COMPRESSED_HEAD_BYTES= 6;
+
+bool is_compressed(slc_bytes row) { return row.len >= COMPRESSED_HEAD_BYTES && row.ptr[1] & COMPRESSED_BIT; }
+
+#ifdef SLUICE_STAND_IN
+constexpr size_t WORTH_COMPRESSING_BYTES= 64, PLAIN_BYTES_MAX= UINT_MAX32;
+
+/* Replaces the row that begins at `from` by its compressed form, if that is shorter. */
+void compress_row(Buffer &to, size_t from, int level)
+{
+  const size_t length= to.length() - from;
+  if (length < WORTH_COMPRESSING_BYTES || length > PLAIN_BYTES_MAX)
+    return;
+  std::vector<uchar> packed(length);
+  uLongf packed_length= length - COMPRESSED_HEAD_BYTES - 1;
+  if (compress2(packed.data(), &packed_length, to.data() + from, length, level) != Z_OK)
+    return;                             // it would not be shorter
+  const uint16 definition= uint2korr(to.data() + from);
+  to.cut(from);
+  uchar *at= to.reserve(COMPRESSED_HEAD_BYTES + packed_length);
+  int2store(at, definition);
+  at[1]|= COMPRESSED_BIT;
+  int4store(at + 2, static_cast<uint32>(length));
+  memcpy(at + COMPRESSED_HEAD_BYTES, packed.data(), packed_length);
+  to.end_at(at + COMPRESSED_HEAD_BYTES + packed_length);
+}
+#endif
+
 } // namespace
+
+slc_bytes Codec::plain_row(slc_bytes row, Buffer &to)
+{
+  if (likely(!is_compressed(row)))
+    return row;
+  uLongf length= uint4korr(row.ptr + 2);
+  const size_t wanted= length;
+  to.clear();
+  uchar *const at= to.reserve(wanted);
+  if (uncompress(at, &length, row.ptr + COMPRESSED_HEAD_BYTES, row.len - COMPRESSED_HEAD_BYTES) != Z_OK || length != wanted)
+    return {nullptr, 0};
+  to.end_at(at + wanted);
+  return to.bytes();
+}
 
 bool set_to_null(const Column &column, uchar *record)
 {
@@ -66,6 +113,7 @@ void Codec::put_row(Buffer &to, const uchar *record) const
   for (const Column &column : m_blobs)
     if (!column.is_null(record))
       size+= column.length_bytes + column.value(record).len;
+  const size_t from= to.length();
   uchar *at= to.reserve(size);
   int2store(at, m_row_definition);
   copy_few(at + 2, record, m_null_bytes);
@@ -98,6 +146,10 @@ void Codec::put_row(Buffer &to, const uchar *record) const
     at+= value.len;
   }
   to.end_at(at);
+#ifdef SLUICE_STAND_IN
+  if (unlikely(m_compresses))
+    compress_row(to, from, compression_level());
+#endif
 }
 
 bool Codec::same_row(const uchar *left, const uchar *right) const
@@ -169,8 +221,9 @@ const DecodePlan *Codec::plan(const MY_BITMAP *read_set)
   return m_plans.back().get();
 }
 
-bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes row) const
+bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes stored) const
 {
+  const slc_bytes row= plain_row(stored, m_plain_row);
   if (unlikely(row.len < m_fixed_end || uint2korr(row.ptr) != m_row_definition ||
                (m_clustered_fixed && clustered.len != m_clustered_fixed)))
     return get_old_row(plan, record, clustered, row);

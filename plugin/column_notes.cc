@@ -141,6 +141,26 @@ std::vector<ColumnNote> column_notes(const std::string &schema)
   return notes;
 }
 
+static const char FORMAT_LINE[]= "\nformat ";
+
+std::string line_of_format(enum row_type format)
+{
+  switch (format)
+  {
+  case ROW_TYPE_REDUNDANT: return "format redundant\n";
+  case ROW_TYPE_COMPACT: return "format compact\n";
+  default: return "";
+  }
+}
+
+enum row_type format_note(const std::string &schema)
+{
+  const size_t at= schema.find(FORMAT_LINE);
+  if (at == std::string::npos)
+    return ROW_TYPE_DYNAMIC;
+  return schema[at + strlen(FORMAT_LINE)] == 'r' ? ROW_TYPE_REDUNDANT : ROW_TYPE_COMPACT;
+}
+
 } // namespace sluice
 
 #endif

@@ -24,6 +24,11 @@ std::string lines_of_columns(const TABLE *form);
 /* By position. A table that was made under the name Sluice has none. */
 std::vector<ColumnNote> column_notes(const std::string &schema);
 
+/* The format of a table that was made without ROW_FORMAT: innodb_default_row_format counted when
+   its rows were stored. A line of the note; empty for DYNAMIC. */
+std::string line_of_format(enum row_type format);
+enum row_type format_note(const std::string &schema);
+
 } // namespace sluice
 #endif
 #endif

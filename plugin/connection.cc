@@ -14,6 +14,14 @@
 
 namespace sluice {
 
+#ifdef SLUICE_STAND_IN
+/* As InnoDB, the stand-in shows what is not committed. */
+static constexpr uint LOWEST_ISOLATION= SLC_ISO_READ_UNCOMMITTED;
+#else
+/* READ UNCOMMITTED is served as READ COMMITTED. */
+static constexpr uint LOWEST_ISOLATION= SLC_ISO_READ_COMMITTED;
+#endif
+
 Connection *Connection::existing(THD *thd) { return static_cast<Connection *>(thd_get_ha_data(thd, hton)); }
 
 Connection *Connection::of(THD *thd)
@@ -51,8 +59,7 @@ void Connection::start()
 {
   if (!m_started)
   {
-    /* READ UNCOMMITTED is served as READ COMMITTED. */
-    m_isolation= std::max<uint>(thd_tx_isolation(m_thd), SLC_ISO_READ_COMMITTED);
+    m_isolation= std::max<uint>(thd_tx_isolation(m_thd), LOWEST_ISOLATION);
     /* A statement alone has locked what it found, and there is no other that could find more. A
        replica repeats what was decided elsewhere, in an order that is decided, too: it must not be
        refused. */
@@ -116,6 +123,8 @@ int Connection::use(bool writes)
     register_with_server();
     m_in_statement= true;
   }
+  if (unlikely(m_thd->transaction->all.modified_non_trans_table))
+    slc_trx_note_changes_that_stay(m_trx);
   if (unlikely(checks_foreign_keys(m_thd) != m_checks_foreign_keys))
   {
     m_checks_foreign_keys= !m_checks_foreign_keys;
@@ -125,6 +134,9 @@ int Connection::use(bool writes)
   {
     m_mark= slc_trx_savepoint(m_trx);
     m_has_mark= true;
+#ifdef SLUICE_STAND_IN
+    m_changed_before= m_changed.place();
+#endif
   }
   return 0;
 }
@@ -172,6 +184,12 @@ void Connection::end_transaction()
   if (m_after_turn)
     write_set_ended();
   m_after_turn= false;
+#ifdef SLUICE_STAND_IN
+  m_locked.clear();
+  m_locked_in_transaction.store(0, std::memory_order_relaxed);
+  if (unlikely(!m_foreign_error.empty()))
+    set_foreign_error("");
+#endif
 }
 
 /* Whether the log must have what this transaction wrote before its commit, or its preparation,
@@ -284,6 +302,9 @@ int Connection::commit(bool all)
     const Asleep asleep(m_thd, THD_WAIT_GROUP_COMMIT, durable && waits_for_log());
     error= server_error(slc_trx_commit(m_trx, durable), nullptr, "(commit)");
   }
+#ifdef SLUICE_STAND_IN
+  m_changed.committed();
+#endif
   end_transaction();
   return error;
 }
@@ -296,11 +317,19 @@ int Connection::rollback(bool all)
     give_back_autoinc_locks();          // while they are surely ours
     if (m_started)
       error= server_error(slc_trx_rollback(m_trx), nullptr, "(rollback)");
+#ifdef SLUICE_STAND_IN
+    m_changed.rolled_back_to(0);
+#endif
     end_transaction();
     return error;
   }
   if (m_has_mark)
+  {
     error= server_error(slc_trx_rollback_to(m_trx, m_mark), nullptr, "(rollback of a statement)");
+#ifdef SLUICE_STAND_IN
+    m_changed.rolled_back_to(m_changed_before);
+#endif
+  }
   end_statement();
   close_snapshot_of_statement();
   return error;
@@ -320,10 +349,48 @@ int Connection::start_snapshot()
   return server_error(slc_trx_open_snapshot(m_trx), m_thd, "(snapshot)");
 }
 
-int Connection::rollback_to(uint64 savepoint)
+Connection::Savepoint Connection::savepoint()
 {
-  return server_error(slc_trx_rollback_to(m_trx, savepoint), m_thd, "(savepoint)");
+#ifdef SLUICE_STAND_IN
+  return {slc_trx_savepoint(m_trx), m_changed.place()};
+#else
+  return {slc_trx_savepoint(m_trx), 0};
+#endif
 }
+
+int Connection::rollback_to(const Savepoint &savepoint)
+{
+  const int error= server_error(slc_trx_rollback_to(m_trx, savepoint.mark), m_thd, "(savepoint)");
+#ifdef SLUICE_STAND_IN
+  if (!error)
+    m_changed.rolled_back_to(savepoint.changed_tables);
+#endif
+  return error;
+}
+
+#ifdef SLUICE_STAND_IN
+void Connection::note_locked(const char *table)
+{
+  if (std::find(m_locked.begin(), m_locked.end(), table) == m_locked.end())
+    m_locked.emplace_back(table);
+  m_locked_in_transaction.store(m_locked.size(), std::memory_order_relaxed);
+}
+
+void Connection::set_foreign_error(const std::string &text)
+{
+  mysql_mutex_lock(&m_mutex);
+  m_foreign_error= text;
+  mysql_mutex_unlock(&m_mutex);
+}
+
+std::string Connection::foreign_error()
+{
+  mysql_mutex_lock(&m_mutex);
+  const std::string text= m_foreign_error;
+  mysql_mutex_unlock(&m_mutex);
+  return text;
+}
+#endif
 
 void Connection::cancel_wait() { slc_trx_cancel_wait(m_trx); }
 

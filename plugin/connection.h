@@ -14,6 +14,7 @@
 #include "compat.h"
 #include "foreign_rows.h"
 #include "sluice_abi.h"
+#include "update_times.h"
 #include <atomic>
 #include <memory>
 #include <string>
@@ -54,7 +55,13 @@ public:
   int commit(bool all);
   int rollback(bool all);
   int start_snapshot();
-  int rollback_to(uint64 savepoint);
+  /* A savepoint: the engine's mark, and how many tables the transaction had changed. */
+  struct Savepoint
+  {
+    uint64 mark, changed_tables;
+  };
+  Savepoint savepoint();
+  int rollback_to(const Savepoint &savepoint);
   void cancel_wait();
 
   /* waiter.cc: how the engine sleeps in this connection's name */
@@ -67,6 +74,19 @@ public:
   static void progress(void *ctx, uint64_t done, uint64_t all);
   /* From thd_progress_init() to thd_progress_end(). */
   void shows_progress(bool on) { m_shows_progress= on; }
+
+#ifdef SLUICE_STAND_IN
+  /* The transaction has locked the table, or rows of it. */
+  void note_locked(const char *table);
+  /* From any thread that keeps this one from ending. */
+  uint64_t tables_locked() const { return m_locked_in_transaction.load(std::memory_order_relaxed); }
+  /* A row of the table has been changed. */
+  void note_change(const char *table) { m_changed.note(table); }
+  /* What INNODB_TRX shows of the last row that a foreign key refused; from any thread that keeps
+     this one from ending. */
+  void set_foreign_error(const std::string &text);
+  std::string foreign_error();
+#endif
 
   /* The server's number of the key that was last found twice. Not the handler's: that of a
      partitioned table asks the partition which a row comes from, not the one that refused it. */
@@ -115,7 +135,8 @@ private:
 
   THD *m_thd;
   slc_trx *m_trx;
-  uint m_isolation= SLC_ISO_REPEATABLE_READ; // never SLC_ISO_READ_UNCOMMITTED
+  /* SLC_ISO_READ_UNCOMMITTED: in the stand-in alone. */
+  uint m_isolation= SLC_ISO_REPEATABLE_READ;
   uint32 m_lock_wait_timeout_ms= 0;     // that the transaction knows
   std::atomic<uint> m_locked_tables{0};
   uint64 m_mark= 0;
@@ -133,6 +154,13 @@ private:
   std::pair<std::string, std::string> m_copy;
   bool m_checks_foreign_keys= true;     // as the transaction knows
   ForeignRows m_foreign_rows;
+#ifdef SLUICE_STAND_IN
+  ChangedTables m_changed;
+  std::vector<std::string> m_locked;
+  std::atomic<uint64_t> m_locked_in_transaction{0};
+  size_t m_changed_before= 0;           // the statement
+  std::string m_foreign_error;          // under m_mutex
+#endif
   mysql_mutex_t m_mutex;
   mysql_cond_t m_cond;
   bool m_after_turn= false;             // begin_after_turn() has begun it

@@ -7,8 +7,11 @@
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
+#include "innodb_limits.h"
+#include "innodb_stats_tables.h"
 #include "settings.h"
 #include "table_options.h"
+#include "update_times.h"
 
 using namespace sluice;
 
@@ -35,7 +38,7 @@ static bool has_counted_spaces(const TABLE *form)
   return counts_spaces;
 }
 
-std::string sluice::schema_of(const TABLE *form, const RowHistory &history)
+std::string sluice::schema_of(const TABLE *form, const RowHistory &history, [[maybe_unused]] enum row_type format)
 {
   std::string text= "sluice 1" + definition_line(form->s->tabledef_version) + "row " + std::to_string(history.current()) + "\n";
   if (has_counted_spaces(form))
@@ -58,6 +61,8 @@ std::string sluice::schema_of(const TABLE *form, const RowHistory &history)
   }
 #ifdef SLUICE_STAND_IN
   text+= lines_of_columns(form);
+  if (form->s->row_type == ROW_TYPE_DEFAULT)
+    text+= line_of_format(format == ROW_TYPE_NOT_USED ? default_row_format() : format);
 #endif
   return text;
 }
@@ -174,7 +179,11 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
     if (const char *kind= special_index(form->key_info[i]))
       return refuse_option(kind);
   }
+#ifdef SLUICE_STAND_IN
+  return check_innodb_limits(thd, form, info, LIMITS_OF_CREATE);
+#else
   return 0;
+#endif
 }
 
 /* ---- the statements ---- */
@@ -203,7 +212,10 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
   }
 #ifdef SLUICE_STAND_IN
   if (error == SLC_OK && !info->tmp_table())
+  {
     compute_statistics_of_new(name, form);
+    write_statistics_again(name);
+  }
 #endif
   const int server= server_error(error, ha_thd(), name);
   if (error == SLC_FOREIGN_UNFIT && foreign.replaces())
@@ -254,6 +266,13 @@ int ha_sluice::rename_table(const char *from, const char *to)
   slc_err error= slc_table_rename(engine, from, to, &foreign.mode());
   if (error == SLC_NO_TABLE)
     error= rename_all_parts(from, to);
+#ifdef SLUICE_STAND_IN
+  if (!error)
+  {
+    rename_update_time(from, to);
+    statistics_renamed(from, to);
+  }
+#endif
   return server_error(error, ha_thd(), from);
 }
 
@@ -261,8 +280,15 @@ int ha_sluice::delete_table(const char *name)
 {
   if (const int error= wait_until_decided(ha_thd(), name, false))
     return error;
+#ifdef SLUICE_STAND_IN
+  if (!remove_statistics(ha_thd(), name, nullptr))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+#endif
   const Orphans orphans(ha_thd(), name);
   const slc_err error= slc_table_drop(engine, name, orphans.prefix());
+#ifdef SLUICE_STAND_IN
+  forget_update_time(name);
+#endif
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
 }
 
@@ -284,10 +310,15 @@ int ha_sluice::truncate()
 #ifdef SLUICE_STAND_IN
   if (m_share->table() && !table->s->tmp_table)
     (void) slc_statistics_compute(m_share->table(), true);
+  HA_CREATE_INFO definition;
+  definition.init();
+  definition.row_type= get_row_type();
+  definition.key_block_size= table->s->key_block_size;
+  (void) check_innodb_limits(ha_thd(), table, &definition, LIMITS_AS_WARNINGS);
 #endif
   if (!error && !m_codec->history().is_empty())
   {
-    const std::string schema= schema_of(table, m_codec->history().without_past());
+    const std::string schema= schema_of(table, m_codec->history().without_past(), get_row_type());
     error= slc_table_set_schema(engine, table_name.c_str(), {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()});
   }
   return fail(error);

@@ -30,7 +30,8 @@ struct Definition
    counts its spaces, the other lines of row_history.h, then a line for each key:
    "key NAME COLUMN:COLLATION_ID[:desc] ...". The stand-in adds a line for each column
    (column_notes.h). */
-std::string schema_of(const TABLE *form, const RowHistory &history= RowHistory());
+/* `format`: of rows that stay, in the stand-in; NOT_USED: that of a new table. */
+std::string schema_of(const TABLE *form, const RowHistory &history= RowHistory(), enum row_type format= ROW_TYPE_NOT_USED);
 /* Whether the images in the table are those that this version makes: a version before this one
    counted no spaces of a CHAR. */
 bool schema_has_images_of(slc_bytes schema, const TABLE *form);

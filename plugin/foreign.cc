@@ -4,6 +4,7 @@
 #include "connection.h"
 #include "engine.h"
 #include "ha_sluice.h"
+#include "innodb_foreign.h"
 #include "sql_show.h"
 #include "table_path.h"
 #include <algorithm>
@@ -212,7 +213,13 @@ void warn_of_foreign_key(THD *thd, int code, const char *why)
   /* In strict mode a warning may be made the statement's error. */
   const bool aborts= thd->abort_on_warning;
   thd->abort_on_warning= false;
+#ifdef SLUICE_STAND_IN
+  const std::string text= innodb_foreign_text(why);
+  if (!text.empty())
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, code, "%s", text.c_str());
+#else
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, code, SLUICE_ENGINE_NAME ": %s", why);
+#endif
   thd->abort_on_warning= aborts;
 }
 

@@ -5,6 +5,7 @@
 #ifndef SLUICE_FOREIGN_H
 #define SLUICE_FOREIGN_H
 #include "compat.h"
+#include "innodb_foreign.h"
 #include "sluice_abi.h"
 #include <memory>
 #include <string>
@@ -85,6 +86,9 @@ private:
   std::vector<ForeignKey> m_keys;
   bool m_in_place= false;
   std::string m_replaces;
+#ifdef SLUICE_STAND_IN
+  std::unique_ptr<ForeignStatement> m_statement;
+#endif
   std::vector<slc_foreign_def> m_defs;
   std::vector<std::vector<const char *>> m_columns;
 };

@@ -125,6 +125,37 @@ int check_statement(THD *thd, const TABLE *form, const HA_CREATE_INFO *info, con
 
 } // namespace
 
+#ifdef SLUICE_STAND_IN
+static std::string in_backticks(const std::vector<std::string> &columns)
+{
+  std::string text= "(";
+  for (const std::string &column : columns)
+    text+= (text.size() > 1 ? ", `" : "`") + column + "`";
+  return text + ")";
+}
+
+static std::string in_parentheses(const std::vector<std::string> &columns)
+{
+  std::string text= "(";
+  for (const std::string &column : columns)
+    text+= (text.size() > 1 ? "," : "") + column;
+  return text + ")";
+}
+
+static StatedForeignKey stated_key(const ForeignKey &key, bool is_named)
+{
+  const TablePath child(key.child), parent(key.parent);
+  const std::string database= child.schema == parent.schema ? "" : "`" + parent.schema + "`.";
+  return {key.constraint(), is_named, in_parentheses(key.columns),
+          "FOREIGN KEY " + in_backticks(key.columns) + " REFERENCES " + database + "`" + parent.table + "` " + in_backticks(key.parent_columns)};
+}
+
+static std::string shown_name_of(const TABLE_SHARE *share)
+{
+  return std::string("`") + share->db.str + "`.`" + share->table_name.str + "`";
+}
+#endif
+
 /* ---- CREATE, ALTER ---- */
 
 /* named: the table in names of constraints. */
@@ -157,6 +188,10 @@ int ForeignDefinition::add_new(THD *thd, const char *name, const std::string &na
     made.on_delete= action_of(key.delete_opt, m_in_place);
     made.on_update= action_of(key.update_opt, m_in_place);
     m_keys.push_back(made);
+#ifdef SLUICE_STAND_IN
+    if (m_statement)
+      m_statement->add(stated_key(made, given.str != nullptr));
+#endif
     const bool is_other= made.parent != name && made.parent != m_replaces;
     if (!is_other || !checks_foreign_keys(thd) || slc_table_exists(engine, made.parent.c_str()))
       continue;
@@ -232,6 +267,9 @@ int ForeignDefinition::of_create(THD *thd, const char *name, const TABLE *form, 
   if (!alter || form->part_info)
     return 0;
   const TABLE *const original= info->options & HA_CREATE_TMP_ALTER ? alter->original_table : nullptr;
+#ifdef SLUICE_STAND_IN
+  m_statement.reset(new ForeignStatement(original ? shown_name_of(original->s) : shown_name_of(form->s), original));
+#endif
   if (const int error= check_statements(thd, form, info))
     return error;
   std::string named= form->s->table_name.str;
@@ -255,6 +293,9 @@ int ForeignDefinition::of_alter(THD *thd, const char *name, const TABLE *altered
 {
   m_in_place= true;
   m_keys= foreign_keys(SLC_FOREIGN_OF_CHILD, name);
+#ifdef SLUICE_STAND_IN
+  m_statement.reset(new ForeignStatement(TablePath(name).quoted(), true));
+#endif
   const auto rename= [&](std::vector<std::string> &columns) {
     for (std::string &column : columns)
       for (size_t i= 0; i < renamed.size(); i+= 2)

@@ -1,6 +1,7 @@
 /* Making the rows of a cascade: decode the child's row, copy the parent's values, encode. The
    records are buffers of our own, never those of the statement. */
 #include "foreign_rows.h"
+#include "connection.h"
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
@@ -175,6 +176,9 @@ int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row
     ha_sluice *const handler= self->child(string_of(table));
     if (!handler)
       return self->m_error;
+#ifdef SLUICE_STAND_IN
+    Connection::of(self->m_thd)->note_change(string_of(table).c_str());
+#endif
     const uchar *const record= handler->foreign_record(self->m_record, pk, row);
     if (!record)
       return bad_row(string_of(table).c_str());
@@ -198,6 +202,9 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   ha_sluice *const handler= child(table);
   if (!handler)
     return m_error;
+#ifdef SLUICE_STAND_IN
+  Connection::of(m_thd)->note_change(table.c_str());
+#endif
   ha_sluice *const from= parent_path.empty() ? nullptr : parent(parent_path);
   if (!from && !parent_path.empty())
     return m_error;
@@ -251,8 +258,9 @@ using namespace sluice;
 /* ---- records ---- */
 
 /* The row with all columns that the table's indexes need. */
-uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes row)
+uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes stored)
 {
+  const slc_bytes row= Codec::plain_row(stored, m_plain_foreign);
   const size_t length= table->s->reclength;
   uchar *const record= to.reserve(length);
   memcpy(record, table->s->default_values, length);
@@ -263,8 +271,9 @@ uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes row)
 }
 
 /* The row with these columns, of a table that the statement may be using. */
-const uchar *ha_sluice::foreign_values(Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields)
+const uchar *ha_sluice::foreign_values(Buffer &to, slc_bytes clustered, slc_bytes stored, const std::vector<Field *> &fields)
 {
+  const slc_bytes row= Codec::plain_row(stored, m_plain_parent);
   const size_t length= table->s->reclength;
   uchar *const record= to.reserve(length);
   memcpy(record, table->s->default_values, length);

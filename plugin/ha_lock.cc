@@ -203,9 +203,10 @@ uint ha_sluice::lock_of_reads() const
 
 /* The key, in the index that is scanned, of a row that is not in the server's record and may never
    be. */
-slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row)
+slc_bytes ha_sluice::key_of_moved(void *ctx, slc_bytes clustered, slc_bytes stored)
 {
   ha_sluice *const self= static_cast<ha_sluice *>(ctx);
+  const slc_bytes row= Codec::plain_row(stored, self->m_plain_moved);
   const size_t length= self->table->s->reclength;
   const auto compute= [&] {
     uchar *const record= self->m_moved_record.reserve(length);
@@ -245,6 +246,9 @@ static int refuse_in_cluster(THD *thd, const TABLE *table, bool is_sequence)
 int ha_sluice::external_lock(THD *thd, int type)
 {
   m_scan.is_set_up= false;
+#ifdef SLUICE_STAND_IN
+  m_change_noted= false;
+#endif
   if (type == F_WRLCK)
     if (const int error= refuse_in_cluster(thd, table, is_sequence()))
       return error;
@@ -276,6 +280,10 @@ int ha_sluice::external_lock(THD *thd, int type)
   if (m_lock == SLC_LOCK_NONE && m_connection->isolation() == SLC_ISO_SERIALIZABLE &&
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
+#ifdef SLUICE_STAND_IN
+  if (m_lock == SLC_LOCK_SHARED || m_lock == SLC_LOCK_EXCLUSIVE)
+    m_connection->note_locked(m_share->name());
+#endif
   m_about_moved= about_moved(thd);
   m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && checks_unique_first(thd, table->s);
   if (type == F_RDLCK)
@@ -290,6 +298,9 @@ int ha_sluice::external_lock(THD *thd, int type)
 int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
 {
   m_scan.is_set_up= false;
+#ifdef SLUICE_STAND_IN
+  m_change_noted= false;
+#endif
   m_policy= read_policy(type);
   const bool writes= type >= TL_FIRST_WRITE, is_plain= type == TL_READ || type == TL_READ_NO_INSERT;
   if (writes)

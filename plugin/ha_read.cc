@@ -134,7 +134,7 @@ int ha_sluice::deliver(uchar *record, slc_err error, Direction direction)
     {
       const int error= read_row(record, m_scan.found.pk, m_scan.found.row);
       if (!error && wants_virtual_columns(record))
-        add_virtual_columns(record, m_scan.found.pk, m_scan.found.row);
+        add_virtual_columns(record, m_scan.found.pk, m_scan.row_bytes);
       return error;
     }
     const int result= check_entry(record);
@@ -170,7 +170,7 @@ int ha_sluice::check_entry(uchar *record)
   else if (const int error= read_row(record, m_scan.found.pk, m_scan.found.row))
     return error;
   else
-    add_virtual_columns(record, m_scan.found.pk, m_scan.found.row);
+    add_virtual_columns(record, m_scan.found.pk, m_scan.row_bytes);
   switch (check_conditions())
   {
   case CHECK_POS: break;
@@ -189,7 +189,7 @@ int ha_sluice::check_entry(uchar *record)
     return fail(error);
   const int read_error= read_row(record, m_clustered.bytes(), row.row);
   if (!read_error && wants_virtual_columns(record))
-    add_virtual_columns(record, m_clustered.bytes(), row.row);
+    add_virtual_columns(record, m_clustered.bytes(), m_scan.row_bytes);
   return read_error;
 }
 
@@ -214,10 +214,11 @@ const DecodePlan *ha_sluice::plan()
   return m_plan;
 }
 
-int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes row)
+int ha_sluice::read_row(uchar *record, slc_bytes clustered, slc_bytes stored)
 {
+  const slc_bytes row= Codec::plain_row(stored, m_plain_row);
   if (unlikely(!m_codec->get_row(plan(), record, clustered, row)))
-    return bad_row(shown_name().c_str(), m_codec->unknown_definition(row));
+    return bad_row(shown_name().c_str(), m_codec->unknown_definition(stored));
   m_scan.record= record;
   m_scan.row_bytes= row;
   return 0;

@@ -2,6 +2,7 @@
 #include "ha_sluice.h"
 #include "ddl.h"
 #include "cluster.h"
+#include "column_notes.h"
 #include "engine.h"
 #include "errors.h"
 #include "instant_alter.h"
@@ -70,10 +71,37 @@ handler::Table_flags ha_sluice::table_flags() const
   if (requires_primary_key())
     flags|= HA_REQUIRE_PRIMARY_KEY;
 #endif
+#ifdef SLUICE_STAND_IN
+  /* As of InnoDB, the server reads the row in the way by its key, and counts that. */
+  if (m_codec && !ref_is_image())
+    flags|= HA_SLOW_CMP_REF;
+#else
   if (m_codec)
     flags|= ref_is_image() ? HA_DUPLICATE_POS : HA_SLOW_CMP_REF;
+#endif
   return flags;
 }
+
+#ifdef SLUICE_STAND_IN
+/* What the definition says, as in InnoDB, or what innodb_default_row_format said. Rows have the
+   form of DYNAMIC, or are compressed. */
+enum row_type ha_sluice::get_row_type() const
+{
+  switch (table_share->row_type)
+  {
+  case ROW_TYPE_REDUNDANT:
+  case ROW_TYPE_COMPACT:
+  case ROW_TYPE_COMPRESSED:
+    return table_share->row_type;
+  case ROW_TYPE_DEFAULT:
+    if (table_share->key_block_size)
+      return ROW_TYPE_COMPRESSED;
+    return m_share && m_share->table() ? format_note(string_of(slc_table_schema(m_share->table()))) : ROW_TYPE_DYNAMIC;
+  default:
+    return ROW_TYPE_DYNAMIC;
+  }
+}
+#endif
 
 ulong ha_sluice::index_flags(uint index, uint part, bool all_parts) const
 {
@@ -292,6 +320,8 @@ int ha_sluice::reset()
   m_scan.row_bytes= {nullptr, 0};
   m_kept_blobs.release_if_larger(KEPT_BYTES);
   m_write.release_if_larger(KEPT_BYTES);
+  for (Buffer *plain : {&m_plain_row, &m_plain_moved, &m_plain_foreign, &m_plain_parent})
+    plain->release_if_larger(KEPT_BYTES);
   m_certified.reset();
   return 0;
 }
@@ -342,11 +372,17 @@ int ha_sluice::extra(enum ha_extra_function operation)
 
 bool ha_sluice::get_error_message(int error, String *text)
 {
+  /* The server has only reported that the table cannot be made: not why. */
+  if (error == HA_WRONG_CREATE_OPTION && ha_thd()->is_error() && ha_thd()->get_stmt_da()->sql_errno() == ER_CANT_CREATE_TABLE)
+    return false;
   if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_TOLD)
     return true;                        // the message is there: no second one
   if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_FK_DEPTH_EXCEEDED)
   {
     append_foreign_fault(ha_thd(), text);
+#ifdef SLUICE_STAND_IN
+    Connection::of(ha_thd())->set_foreign_error(std::string(text->ptr(), text->length()));
+#endif
     return false;
   }
   text->copy(error_text(error), static_cast<uint>(strlen(error_text(error))), system_charset_info);

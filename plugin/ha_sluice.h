@@ -51,7 +51,11 @@ public:
   uint max_supported_key_length() const override { return KEY_BYTES_MAX; }
   uint max_supported_key_part_length() const override { return KEY_BYTES_MAX; }
   const key_map *keys_to_use_for_scanning() override { return &key_map_full; }
+#ifdef SLUICE_STAND_IN
+  enum row_type get_row_type() const override;
+#else
   enum row_type get_row_type() const override { return ROW_TYPE_DYNAMIC; }
+#endif
   uint8 table_cache_type() override { return HA_CACHE_TBL_NOCACHE; }
   my_bool register_query_cache_table(THD *, const char *, uint, qc_engine_callback *callback, ulonglong *) override
   {
@@ -136,6 +140,9 @@ public:
   int optimize(THD *thd, HA_CHECK_OPT *options) override;
   int repair(THD *thd, HA_CHECK_OPT *options) override;
   int check_for_upgrade(HA_CHECK_OPT *options) override;
+#ifdef SLUICE_STAND_IN
+  int discard_or_import_tablespace(my_bool discard) override;
+#endif
   enum_alter_inplace_result check_if_supported_inplace_alter(TABLE *altered, Alter_inplace_info *info) override;
   bool prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
   bool inplace_alter_table(TABLE *altered, Alter_inplace_info *info) override;
@@ -247,6 +254,7 @@ private:
   }
 
   /* ha_write.cc */
+  void note_change(int error);
   int insert(const uchar *record);
   int insert_numbered(const uchar *record);
   int update(const uchar *old_record, const uchar *new_record);
@@ -339,7 +347,12 @@ private:
   sluice::Share *m_share= nullptr;
   std::unique_ptr<sluice::Codec> m_codec;
   slc_cursor *m_cursor= nullptr;
+#ifdef SLUICE_STAND_IN
+  bool m_change_noted= false;           // of this statement
+#endif
   sluice::Connection *m_connection= nullptr;
+  /* Of a compressed table: the rows that records point into. */
+  sluice::Buffer m_plain_row, m_plain_moved, m_plain_foreign, m_plain_parent;
   slc_load *m_load= nullptr;             // while a new table is being filled
   slc_trx *m_own_trx= nullptr;           // of a sequence, while it is read or changed
 

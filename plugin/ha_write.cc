@@ -64,10 +64,22 @@ int ha_sluice::duplicate(slc_err error)
   return HA_ERR_FOUND_DUPP_KEY;
 }
 
+/* Of the stand-in, whose UPDATE_TIME is the time of the commit. */
+inline void ha_sluice::note_change(int error)
+{
+#ifdef SLUICE_STAND_IN
+  if (error || m_change_noted || is_sequence())
+    return;
+  m_change_noted= true;
+  m_connection->note_change(m_share->name());
+#endif
+}
+
 int ha_sluice::write_row(const uchar *record)
 {
   const auto write= [&] {
     const int error= insert(record);
+    note_change(error);
     return unlikely(error) ? error : certify(ha_thd(), nullptr, record);
   };
   return own_commit(guarded(write));
@@ -79,6 +91,7 @@ int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
     return error;
   const auto change= [&] {
     const int error= update(old_record, new_record);
+    note_change(error);
     return unlikely(error) ? error : certify(ha_thd(), old_record, new_record);
   };
   return own_commit(guarded(change));
@@ -90,6 +103,7 @@ int ha_sluice::delete_row(const uchar *record)
     return error;
   const auto change= [&] {
     const int error= remove(record);
+    note_change(error);
     return unlikely(error) ? error : certify(ha_thd(), record, nullptr);
   };
   return guarded(change);

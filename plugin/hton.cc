@@ -20,6 +20,7 @@
 #include "table_options.h"
 #include "table_path.h"
 #include "tc_log.h"
+#include "update_times.h"
 #include "xa.h"
 
 namespace sluice {
@@ -58,16 +59,16 @@ void commit_ordered(SLUICE_HTON_ARG THD *thd, bool all)
 
 int savepoint_set(SLUICE_HTON_ARG THD *thd, void *savepoint)
 {
-  const uint64 mark= slc_trx_savepoint(Connection::of(thd)->trx());
-  memcpy(savepoint, &mark, sizeof mark);
+  const Connection::Savepoint made= Connection::of(thd)->savepoint();
+  memcpy(savepoint, &made, sizeof made);
   return 0;
 }
 
 int savepoint_rollback(SLUICE_HTON_ARG THD *thd, void *savepoint)
 {
-  uint64 mark;
-  memcpy(&mark, savepoint, sizeof mark);
-  return Connection::of(thd)->rollback_to(mark);
+  Connection::Savepoint made;
+  memcpy(&made, savepoint, sizeof made);
+  return Connection::of(thd)->rollback_to(made);
 }
 
 int savepoint_release(SLUICE_HTON_ARG THD *, void *) { return 0; }
@@ -126,8 +127,15 @@ int drop_table(handlerton *, const char *path)
 {
   if (const int error= current_thd ? wait_until_decided(current_thd, path, false) : 0)
     return error;
+#ifdef SLUICE_STAND_IN
+  if (current_thd && !remove_statistics(current_thd, path, nullptr))
+    return HA_ERR_LOCK_WAIT_TIMEOUT;
+#endif
   const Orphans orphans(current_thd, path);
   slc_err error= slc_table_drop(engine, path, orphans.prefix());
+#ifdef SLUICE_STAND_IN
+  forget_update_time(path);
+#endif
   if (error == SLC_NO_TABLE && in_ddl_recovery)
     tables_asked_for.push_back(path);
   else if (error == SLC_NO_TABLE && !file_exists(std::string(path) + ".frm"))
@@ -386,7 +394,7 @@ void set_callbacks()
   static const char *no_extensions[]= {nullptr};
   hton->tablefile_extensions= no_extensions;
   hton->table_options= table_options;
-  hton->savepoint_offset= sizeof(uint64);
+  hton->savepoint_offset= sizeof(Connection::Savepoint);
   hton->savepoint_set= savepoint_set;
   hton->savepoint_rollback= savepoint_rollback;
   hton->savepoint_release= savepoint_release;

@@ -4,6 +4,7 @@
    Called by: hton. */
 #include "innodb_monitor.h"
 #include "engine.h"
+#include "innodb_sessions.h"
 #include <vector>
 
 #ifdef SLUICE_STAND_IN
@@ -85,7 +86,7 @@ std::string innodb_lines_for(const std::string &line)
 
 std::string monitor_text(const std::string &text)
 {
-  static const char TITLE[]= "SLUICE STATUS", CHANGES[]= "INSERT BUFFER (CHANGE BUFFER)";
+  static const char TITLE[]= "SLUICE STATUS", CHANGES[]= "INSERT BUFFER (CHANGE BUFFER)", FILES[]= "FILE I/O";
   std::string out= "\n", buffered;
   const std::vector<std::string> lines= lines_of(text);
   for (size_t i= 0; i < lines.size(); i++)
@@ -102,6 +103,8 @@ std::string monitor_text(const std::string &text)
       out+= underlined("INSERT BUFFER AND ADAPTIVE HASH INDEX", '-');
       i+= 2;
     }
+    else if (next == FILES && !line.empty() && line[0] == '-')
+      out+= transactions_of_sessions() + line + "\n";
     else if (line == "buffered operations:")
     {
       /* InnoDB has no such lines: they are shown after its own lines about the change buffer. */

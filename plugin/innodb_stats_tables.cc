@@ -12,8 +12,10 @@
 #include "settings.h"
 #include "statistics_rows.h"
 #include "table_path.h"
+#include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <deque>
 #include <map>
 #include <mutex>
 #include <set>
@@ -61,11 +63,16 @@ std::string key_of(const TablePath &path)
   return "database_name = " + quoted(path.schema) + " AND table_name = " + quoted(name_of(path));
 }
 
+bool is_of(const std::string &key, const std::string &table)
+{
+  return !key.compare(0, table.size(), table) && (key.size() == table.size() || key[table.size()] == ' ');
+}
+
 /* Has the rows of a table written again. */
 void forget_values(Rows &rows, const std::string &table)
 {
   for (auto &[key, values] : rows)
-    if (!key.compare(0, table.size(), table) && (key.size() == table.size() || key[table.size()] == ' '))
+    if (is_of(key, table))
       values.clear();
 }
 
@@ -119,6 +126,7 @@ public:
     return done;
   }
   const std::string &error() const { return m_error; }
+  bool timed_out() const { return mysql_errno(m_mysql) == ER_LOCK_WAIT_TIMEOUT; }
 
 private:
   MYSQL *m_mysql;
@@ -169,6 +177,38 @@ public:
     m_wake.notify_all();
     m_thread.join();
   }
+  /* The rows of the table are written again in the next round. */
+  void forget(const char *table)
+  {
+    const std::lock_guard<std::mutex> guard(m_mutex);
+    m_forgotten.insert(key_of(TablePath(table)));
+  }
+  void renamed(const char *from, const char *to)
+  {
+    const std::lock_guard<std::mutex> guard(m_mutex);
+    m_renamed.erase(from);
+    m_renamed.insert(to);
+  }
+  void opened(const char *table, bool recalculates)
+  {
+    const std::lock_guard<std::mutex> guard(m_mutex);
+    if (m_renamed.erase(table) && recalculates)
+      m_restored.insert(key_of(TablePath(table)));
+  }
+  /* False: another transaction has kept rows of the table, or of one of its indexes, locked for
+     longer than the timeout. They are not removed then. */
+  bool remove(const std::string &key, uint timeout_s)
+  {
+    std::unique_lock<std::mutex> lock(m_mutex);
+    if (!m_thread.joinable() || m_stops || std::this_thread::get_id() == m_thread.get_id())
+      return true;
+    Removal removal= {key, timeout_s};
+    m_removals.push_back(&removal);
+    m_asked= true;
+    m_wake.notify_all();
+    m_done.wait(lock, [&] { return removal.is_done; });
+    return removal.is_removed;
+  }
   void wait_for_a_round(const char *table)
   {
     constexpr auto LONGEST= 2s;
@@ -185,6 +225,13 @@ public:
   }
 
 private:
+  struct Removal
+  {
+    std::string key;
+    uint timeout_s;
+    bool is_done= false, is_removed= true;
+  };
+
   void run()
   {
     my_thread_init();
@@ -193,11 +240,14 @@ private:
     {
       m_wake.wait_for(lock, 1s, [this] { return m_stops || m_asked; });
       m_asked= false;
+      remove_rows(lock);
       if (m_stops || !mysqld_server_started)
         continue;
       const uint64_t round= ++m_rounds_begun;
       const std::set<std::string> forgotten= std::move(m_forgotten);
       m_forgotten.clear();
+      const std::set<std::string> restored= std::move(m_restored);
+      m_restored.clear();
       lock.unlock();
       for (const std::string &table : forgotten)
       {
@@ -205,13 +255,73 @@ private:
         forget_values(m_written.of_indexes, table);
       }
       round_of_writes();
+      for (const std::string &table : restored)
+        restore_rows(table);
       lock.lock();
       m_rounds_ended= round;
       m_done.notify_all();
     }
+    remove_rows(lock);
     m_done.notify_all();
     lock.unlock();
     my_thread_end();
+  }
+
+  /* For statements that wait: they drop a table or an index. */
+  void remove_rows(std::unique_lock<std::mutex> &lock)
+  {
+    while (!m_removals.empty())
+    {
+      Removal &removal= *m_removals.front();
+      m_removals.pop_front();
+      lock.unlock();
+      const bool is_removed= m_stops || !mysqld_server_started || remove_rows(removal);
+      lock.lock();
+      removal.is_removed= is_removed;
+      removal.is_done= true;
+      m_done.notify_all();
+    }
+  }
+
+  bool remove_rows(const Removal &removal)
+  {
+    const auto is_it= [&](const auto &row) { return is_of(row.first, removal.key); };
+    const bool of_table= std::any_of(m_written.of_tables.begin(), m_written.of_tables.end(), is_it);
+    if (!of_table && std::none_of(m_written.of_indexes.begin(), m_written.of_indexes.end(), is_it))
+      return true;
+    Local local;
+    const std::string timeout= "SET SESSION innodb_lock_wait_timeout = " + std::to_string(removal.timeout_s);
+    if (!local.is_open() || !local.run(timeout))
+      return true;
+    const bool is_removed= local.run("START TRANSACTION") &&
+                           (!of_table || local.run("DELETE FROM mysql.innodb_table_stats WHERE " + removal.key)) &&
+                           local.run("DELETE FROM mysql.innodb_index_stats WHERE " + removal.key);
+    if (!is_removed)
+    {
+      const bool timed_out= local.timed_out();
+      (void) local.run("ROLLBACK");
+      return !timed_out;
+    }
+    if (!local.run("COMMIT"))
+      return true;
+    for (Rows *rows : {&m_written.of_tables, &m_written.of_indexes})
+      for (auto row= rows->begin(); row != rows->end();)
+        row= is_it(*row) ? rows->erase(row) : std::next(row);
+    return true;
+  }
+
+  /* Rows that somebody has removed. */
+  void restore_rows(const std::string &table)
+  {
+    Local local;
+    if (!local.is_open())
+      return;
+    const std::pair<const char *, const Rows *> both[]= {{"mysql.innodb_table_stats", &m_written.of_tables},
+                                                         {"mysql.innodb_index_stats", &m_written.of_indexes}};
+    for (const auto &[name, rows] : both)
+      for (const auto &[key, values] : *rows)
+        if (is_of(key, table))
+          (void) local.run(std::string("INSERT IGNORE INTO ") + name + " VALUES (" + values + ")");
   }
 
   void round_of_writes()
@@ -238,7 +348,9 @@ private:
   std::condition_variable m_wake, m_done;
   bool m_stops= false, m_asked= false;
   uint64_t m_rounds_begun= 0, m_rounds_ended= 0;
-  std::set<std::string> m_forgotten;    // keys
+  std::set<std::string> m_forgotten, m_restored; // keys
+  std::set<std::string> m_renamed;      // the engine's names
+  std::deque<Removal *> m_removals;
   /* Of the thread alone. */
   Statistics m_written;
   bool m_is_known= false, m_warned= false;
@@ -257,6 +369,20 @@ void start_statistics_writer()
 void stop_statistics_writer() { writer.stop(); }
 
 void wait_for_statistics_tables(const char *table) { writer.wait_for_a_round(table); }
+
+void write_statistics_again(const char *table) { writer.forget(table); }
+void statistics_renamed(const char *from, const char *to) { writer.renamed(from, to); }
+void statistics_opened(const char *table, bool recalculates) { writer.opened(table, recalculates); }
+
+bool remove_statistics(THD *thd, const char *table, const char *index)
+{
+  const TablePath path(table);
+  /* What an ALTER TABLE makes has no rows. The statistics tables themselves have none. */
+  if (!path.table.compare(0, 4, tmp_file_prefix) || path.schema == "mysql" || in_ddl_recovery)
+    return true;
+  const std::string key= key_of(path) + (index ? " AND index_name = " + quoted(index) : "");
+  return writer.remove(key, lock_wait_timeout_ms(thd) / 1000);
+}
 
 bool is_statistics_table(const TABLE_SHARE *share)
 {

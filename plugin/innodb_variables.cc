@@ -2,9 +2,11 @@
    that stands for a setting of Sluice gives its value to the setting. A variable without an effect
    makes one note in the error log, when it gets a value that is not its default. Compiled only for
    a plugin with InnoDB's name. Called by: hton (at the start), the server. */
+#include "column_notes.h"
 #include "engine.h"
 #include "errors.h"
 #include "settings.h"
+#include "strfunc.h"
 #include <algorithm>
 #include <string>
 #include <vector>
@@ -215,6 +217,68 @@ struct Values
     return check_text(thd, #NAME, DEFAULT, save, value);                                                               \
   }
 
+/* Whether it names a table of stopwords, as InnoDB wants it: "database/table" as files are named,
+   with a VARCHAR column `value`. */
+bool is_table_of_stopwords(const std::string &name)
+{
+  static const uint64_t VARCHAR_OF_LATIN1= 1, VARCHAR= 12; // InnoDB's numbers of types
+  slc_table *table;
+  if (!engine || slc_table_open(engine, ("./" + name).c_str(), &table))
+  {
+    sql_print_error(SLUICE_ENGINE_NAME ": User stopword table %s does not exist.", name.c_str());
+    return false;
+  }
+  const std::vector<ColumnNote> columns= column_notes(string_of(slc_table_schema(table)));
+  slc_table_close(table);
+  const bool fits= !columns.empty() && columns[0].name == "value" && (columns[0].type == VARCHAR_OF_LATIN1 || columns[0].type == VARCHAR);
+  if (!fits)
+    sql_print_error(SLUICE_ENGINE_NAME ": Invalid column name or type for stopword table %s. Its first column must be named as 'value'.",
+                    name.c_str());
+  return fits;
+}
+
+bool is_accepted(const char *name, const char *text)
+{
+  const bool names_stopwords= !strcmp(name, "ft_server_stopword_table") || !strcmp(name, "ft_user_stopword_table");
+  return !names_stopwords || !text || !*text || is_table_of_stopwords(text);
+}
+
+/* Rows are compressed by zlib alone. But as in InnoDB, an algorithm is refused only if the server
+   does not have it. */
+bool is_accepted(THD *thd, const char *name, const char *word, ulong number)
+{
+  if (strcmp(name, "compression_algorithm") || !strcmp(word, "none") || !strcmp(word, "zlib"))
+    return true;
+  const std::string provider= std::string("provider_") + word;
+  const LEX_CSTRING plugin= {provider.data(), provider.size()};
+  if (plugin_is_ready(&plugin, MYSQL_ANY_PLUGIN))
+    return true;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_UNSUPPORTED,
+                      SLUICE_ENGINE_NAME ": compression algorithm %s (%lu) is not available. Please, load the corresponding provider plugin.",
+                      word, number);
+  return false;
+}
+
+/* As the server does it without a function of the plugin's. */
+int check_choice(THD *thd, const char *name, TYPELIB *words, void *save, st_mysql_value *value)
+{
+  longlong number;
+  if (value->value_type(value) == MYSQL_VALUE_TYPE_STRING)
+  {
+    char buffer[STRING_BUFFER_USUAL_SIZE];
+    int length= sizeof buffer;
+    const char *text= value->val_str(value, buffer, &length);
+    number= text ? find_type(words, text, static_cast<size_t>(length), false) - 1 : -1;
+  }
+  else if (value->val_int(value, &number))
+    return 1;
+  if (number < 0 || number >= static_cast<longlong>(words->count) ||
+      !is_accepted(thd, name, words->type_names[number], static_cast<ulong>(number)))
+    return 1;
+  *static_cast<long *>(save)= static_cast<long>(number);
+  return 0;
+}
+
 int check_text(THD *thd, const char *name, const char *by_default, void *save, st_mysql_value *value)
 {
   char buffer[STRING_BUFFER_USUAL_SIZE];
@@ -222,6 +286,8 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
   const char *text= value->val_str(value, buffer, &length);
   if (text)
     text= thd_strmake(thd, text, length);
+  if (!is_accepted(name, text))
+    return 1;
   *static_cast<const char **>(save)= text;
   if (text && strcmp(text, by_default))
     note_no_effect(name);
@@ -255,7 +321,11 @@ int check_text(THD *thd, const char *name, const char *by_default, void *save, s
 #define INNODB_CHOICE(NAME, OPTIONS, DEFAULT, WHAT, ...)                                                               \
   const char *NAME##_words[]= {__VA_ARGS__, nullptr};                                                                  \
   TYPELIB NAME##_typelib= {array_elements(NAME##_words) - 1, "", NAME##_words, nullptr};                               \
-  MYSQL_SYSVAR_ENUM(NAME, values.NAME, OPTIONS, WHAT, nullptr, update_##NAME, DEFAULT, &NAME##_typelib);
+  int check_##NAME(THD *thd, st_mysql_sys_var *, void *save, st_mysql_value *value)                                    \
+  {                                                                                                                    \
+    return check_choice(thd, #NAME, &NAME##_typelib, save, value);                                                     \
+  }                                                                                                                    \
+  MYSQL_SYSVAR_ENUM(NAME, values.NAME, OPTIONS, WHAT, check_##NAME, update_##NAME, DEFAULT, &NAME##_typelib);
 /* InnoDB's text variables are NULL, not empty. */
 #define NULL_IF_EMPTY(TEXT) (sizeof(TEXT) == 1 ? nullptr : (TEXT))
 #define INNODB_TEXT(NAME, OPTIONS, DEFAULT, WHAT)                                                                      \
@@ -355,6 +425,16 @@ const List list;
 }
 
 bool requires_primary_key() { return values.force_primary_key; }
+enum row_type default_row_format()
+{
+  static const enum row_type formats[]= {ROW_TYPE_REDUNDANT, ROW_TYPE_COMPACT, ROW_TYPE_DYNAMIC};
+  return formats[values.default_row_format];
+}
+int compression_level() { return static_cast<int>(values.compression_level); }
+bool defragments() { return values.defragment; }
+bool refuses_compressed_tables() { return values.read_only_compressed; }
+uint instant_columns_allowed() { return static_cast<uint>(values.instant_alter_column_allowed); }
+const char *instant_columns_word() { return instant_alter_column_allowed_words[instant_columns_allowed()]; }
 
 std::string innodb_name_of(const std::string &setting)
 {

@@ -29,6 +29,8 @@
 #include "errors.h"
 #include "ha_sluice.h"
 #include "inplace.h"
+#include "innodb_limits.h"
+#include "innodb_stats_tables.h"
 #include "instruments.h"
 #include "online_alter.h"
 #include "online_rebuild.h"
@@ -100,7 +102,7 @@ std::vector<InplaceContext *> contexts_of(const Alter_inplace_info *info)
 struct IndexChange
 {
   IndexChange(InplaceContext *context, slc_table *table, const TABLE *altered, const Alter_inplace_info *info)
-    : schema(schema_of(altered, context->codec->history()))
+    : schema(schema_of(altered, context->codec->history(), context->handler->get_row_type()))
   {
     KEY **const drop_end= info->index_drop_buffer + info->index_drop_count;
     for (uint i= 0; i < context->old_codec.secondary_count(); i++)
@@ -146,7 +148,11 @@ void report_duplicate(TABLE *altered, KEY *key) { print_keydup_error(altered, ke
 bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *info)
 {
   if (check_options(ha_thd(), altered->s, info->create_info, table->s))
+  {
+    if (!ha_thd()->is_error())
+      refuse_option("PAGE_COMPRESSED");
     return true;
+  }
   std::unique_ptr<InplaceContext> context(new InplaceContext(this, table, *m_codec, altered, info));
   if (const int error= wait_until_decided(ha_thd(), m_share->name(), context->rebuild || info->index_add_count > 0))
   {
@@ -155,11 +161,21 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
   }
   if (context->rebuild)
   {
+#ifdef SLUICE_STAND_IN
+    if (check_innodb_limits(ha_thd(), altered, info->create_info,
+                            info->create_info->used_fields & HA_CREATE_USED_ENGINE ? LIMITS_IN_PLACE : LIMITS_AS_WARNINGS))
+      return true;
+#endif
     if (const slc_err error= context->rebuild->begin(connect(false)->waiter(), ha_thd(), m_share->table(), m_share->name(), info))
       return tell_inplace(error);
     info->handler_ctx= context.release();
     return false;
   }
+#ifdef SLUICE_STAND_IN
+  for (uint i= 0; i < info->index_add_count; i++)
+    if (check_key_limits(altered->key_info[info->index_add_buffer[i]], get_row_type()))
+      return true;
+#endif
   if (const int error= context->foreign.prepare(ha_thd(), m_share->name(), altered, info))
   {
     if (error != SLUICE_ERR_TOLD)
@@ -403,6 +419,17 @@ bool ha_sluice::publish_indexes(TABLE *altered, Alter_inplace_info *info)
 {
   const std::vector<InplaceContext *> contexts= contexts_of(info);
   int error= 0;
+#ifdef SLUICE_STAND_IN
+  for (uint i= 0; i < info->index_drop_count && !table->s->tmp_table; i++)
+    for (const InplaceContext *each : contexts)
+      if (!error && !remove_statistics(ha_thd(), each->handler->m_share->name(), info->index_drop_buffer[i]->name.str))
+        error= HA_ERR_LOCK_WAIT_TIMEOUT;
+  if (error)
+  {
+    print_error(error, MYF(0));
+    return true;
+  }
+#endif
   std::deque<IndexChange> changes;
   std::vector<slc_index_change> list;
   for (InplaceContext *each : contexts)

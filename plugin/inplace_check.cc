@@ -4,7 +4,9 @@
 #include "ddl.h"
 #include "engine.h"
 #include "ha_sluice.h"
+#include "innodb_limits.h"
 #include "online_rebuild.h"
+#include "settings.h"
 
 using namespace sluice;
 
@@ -41,10 +43,53 @@ bool sluice::same_columns(const TABLE *table, const TABLE *altered)
   return true;
 }
 
+#ifdef SLUICE_STAND_IN
+/* innodb_instant_alter_column_allowed asks for a rebuild where one is not needed. */
+static bool is_not_allowed_instantly(const Alter_inplace_info *info)
+{
+  const alter_table_operations moved= ALTER_DROP_STORED_COLUMN | ALTER_STORED_COLUMN_ORDER;
+  const alter_table_operations asked= info->handler_flags & (moved | ALTER_ADD_STORED_BASE_COLUMN);
+  return asked && (instant_columns_allowed() == INSTANT_NEVER || (instant_columns_allowed() == INSTANT_ADD_LAST && asked & moved));
+}
+
+/* InnoDB's rows have room for so many columns, those that are gone included. */
+static bool has_too_many_columns(const ColumnChange &change, const Alter_inplace_info *info)
+{
+  constexpr uint32 COLUMNS_EVER_MAX= 1017;
+  if (!(info->handler_flags & (ALTER_ADD_STORED_BASE_COLUMN | ALTER_DROP_STORED_COLUMN)))
+    return false;
+  const std::shared_ptr<const RowHistory> history= change.history();
+  if (!history)
+    return false;
+  const bool adds= info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN;
+  return (adds && history->columns_ever() > COLUMNS_EVER_MAX) ||
+         (history->gone_bytes() && is_too_long_with(change.altered(), info->create_info->row_type, history->gone_bytes()));
+}
+#else
+static bool is_not_allowed_instantly(const Alter_inplace_info *) { return false; }
+static bool has_too_many_columns(const ColumnChange &, const Alter_inplace_info *) { return false; }
+#endif
+
 /* Also where a column gets a form that the rows or keys that are there do not have. */
 bool sluice::is_rebuilt(const ColumnChange &change, const Alter_inplace_info *info)
 {
-  return info->handler_flags & REBUILD || (change.changes_columns() && change.why_copied());
+  return info->handler_flags & REBUILD || (change.changes_columns() && change.why_copied()) || change.changes_compression() ||
+         is_not_allowed_instantly(info) || has_too_many_columns(change, info);
+}
+
+/* Why a change that is none of the catalog alone is not instant. */
+static const char *why_rebuilt(THD *thd, const ColumnChange &change, const Alter_inplace_info *info)
+{
+  const char *const why= change.changes_columns() ? change.why_copied() : nullptr;
+  if (why)
+    return why;
+#ifdef SLUICE_STAND_IN
+  if (!(info->handler_flags & REBUILD) && is_not_allowed_instantly(info))
+    return thd_strdup(thd, (variable_name("instant_alter_column_allowed") + "=" + instant_columns_word()).c_str());
+  if (!(info->handler_flags & REBUILD) && has_too_many_columns(change, info))
+    return nullptr;
+#endif
+  return "rows are rebuilt";
 }
 
 namespace {
@@ -171,13 +216,16 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
       info->unsupported_reason= ER_THD(ha_thd(), ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_AUTOINC);
       return HA_ALTER_INPLACE_COPY_LOCK;
     }
-    const char *const why= change.changes_columns() ? change.why_copied() : nullptr;
-    info->unsupported_reason= why ? why : "rows are rebuilt";
+    info->unsupported_reason= why_rebuilt(ha_thd(), change, info);
     return HA_ALTER_INPLACE_COPY_NO_LOCK;
   }
   if (!(info->handler_flags & INDEX_ADD))
     return HA_ALTER_INPLACE_INSTANT;
+#ifdef SLUICE_STAND_IN
+  info->unsupported_reason= "ADD INDEX";
+#else
   info->unsupported_reason= "an index is built";
+#endif
   return HA_ALTER_INPLACE_NOCOPY_NO_LOCK;
 }
 

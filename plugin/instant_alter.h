@@ -43,6 +43,9 @@ public:
   ColumnChange(const TABLE *table, const Codec &codec, const TABLE *altered, const Codec &altered_codec,
                const Alter_inplace_info *info);
   bool changes_columns() const { return m_info->handler_flags & COLUMN_CHANGES; }
+  const TABLE *altered() const { return m_altered; }
+  /* Rows become compressed, or are no longer. */
+  bool changes_compression() const { return m_codec.compresses() != m_altered_codec.compresses(); }
   /* Why the table has to be copied; null: it need not be. Valid as long as the statement. */
   const char *why_copied() const;
   /* Why new rows cannot be made of the old ones while writers go on; null: they can. */

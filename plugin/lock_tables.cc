@@ -16,6 +16,7 @@
 #include "table_path.h"
 #include <algorithm>
 #include <memory>
+#include <mutex>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -34,6 +35,7 @@ struct TrxRow
   slc_trx_info info;
   std::string requested_lock, xid, query;
   CHARSET_INFO *query_charset= system_charset_info;
+  std::string foreign_error;
   uint tables_in_use= 0;
   bool read_only= false, unique_checks= true, foreign_key_checks= true;
 };
@@ -103,8 +105,13 @@ my_bool add_what_the_server_knows(THD *thd, ByConnection *wanted)
   row->read_only= thd->tx_read_only;
   row->unique_checks= !(thd->variables.option_bits & OPTION_RELAXED_UNIQUE_CHECKS);
   row->foreign_key_checks= !(thd->variables.option_bits & OPTION_NO_FOREIGN_KEY_CHECKS);
-  if (const Connection *connection= Connection::existing(thd))
+  if (Connection *connection= Connection::existing(thd))
+  {
     row->tables_in_use= connection->tables_in_use();
+#ifdef SLUICE_STAND_IN
+    row->foreign_error= connection->foreign_error();
+#endif
+  }
   mysql_mutex_unlock(&thd->LOCK_thd_data);
   return 0;
 }
@@ -144,6 +151,33 @@ int fill_trx(THD *thd, TABLE_LIST *tables, COND *);
 int fill_locks(THD *thd, TABLE_LIST *tables, COND *);
 int fill_lock_waits(THD *thd, TABLE_LIST *tables, COND *);
 
+#ifdef SLUICE_STAND_IN
+/* As in InnoDB, a report serves the statements of the next tenth of a second: programs ask for it
+   again and again. */
+struct RecentReport
+{
+  static constexpr ulonglong FRESH_NS= 100 * 1000 * 1000;
+  std::mutex mutex;
+  std::shared_ptr<const LockReport> report;
+  uint detail= 0;
+  ulonglong at= 0;
+} recent_report;
+
+std::shared_ptr<const LockReport> recent_or_new_report(uint detail)
+{
+  const std::lock_guard<std::mutex> guard(recent_report.mutex);
+  const ulonglong now= my_interval_timer();
+  if (recent_report.report && recent_report.detail >= detail && now - recent_report.at < RecentReport::FRESH_NS)
+    return recent_report.report;
+  recent_report.report= make_report(detail);
+  recent_report.detail= detail;
+  recent_report.at= now;
+  return recent_report.report;
+}
+#else
+std::shared_ptr<const LockReport> recent_or_new_report(uint detail) { return make_report(detail); }
+#endif
+
 /* The report of this statement, which its connection keeps: others ask for theirs meanwhile. */
 std::shared_ptr<const LockReport> report_for(THD *thd)
 {
@@ -162,12 +196,12 @@ std::shared_ptr<const LockReport> report_for(THD *thd)
   if (readers == 1)
   {
     kept= {};
-    return make_report(detail);
+    return recent_or_new_report(detail);
   }
   if (kept.query != thd->query_id)
     kept= {thd->query_id, nullptr, 0};
   if (!kept.report)
-    kept.report= make_report(detail);
+    kept.report= recent_or_new_report(detail);
   const std::shared_ptr<const LockReport> report= kept.report;
   /* The last of them has it: a report can be large. (A table that is read once more, by a subquery
      that depends on its row, keeps the next one.) */
@@ -266,14 +300,22 @@ void store_trx(THD *thd, TABLE *table, const LockReport &report, const TrxRow &r
   /* A transaction that has just queued has not noted when, and one that was just woken still has
      its note. */
   store_time(thd, column("trx_wait_started"), report.at, row.requested_lock.empty() ? -1 : MY_MAX(info.waiting_us, 0));
-  store(column("trx_weight"), info.weight);
+#ifdef SLUICE_STAND_IN
+  /* InnoDB has a lock object for each table, and for each page of an index. Here an index counts
+     once. */
+  const uint64_t lock_objects= info.tables_locked + info.indexes_locked, weight= info.undo_records + lock_objects;
+  const uint64_t rows_locked= info.row_locks + info.range_locks;
+#else
+  const uint64_t lock_objects= info.row_locks + info.range_locks, weight= info.weight, rows_locked= info.row_locks;
+#endif
+  store(column("trx_weight"), weight);
   store(column("trx_mysql_thread_id"), info.connection);
   store_or_null(column("trx_query"), row.query, row.query_charset);
   store_or_null(column("trx_operation_state"), operation_of(row));
   store(column("trx_tables_in_use"), row.tables_in_use);
   store(column("trx_tables_locked"), info.tables_locked);
-  store(column("trx_lock_structs"), info.row_locks + info.range_locks);
-  store(column("trx_rows_locked"), info.row_locks);
+  store(column("trx_lock_structs"), lock_objects);
+  store(column("trx_rows_locked"), rows_locked);
   store(column("trx_rows_modified"), info.undo_records);
   store(column("trx_isolation_level"), isolation_names[info.isolation & 3]);
   store(column("trx_is_read_only"), static_cast<uint64_t>(row.read_only));
@@ -287,6 +329,7 @@ void store_trx(THD *thd, TABLE *table, const LockReport &report, const TrxRow &r
   store(column("trx_undo_bytes"), info.undo_bytes);
   store(column("trx_buffered_changes"), info.buffered_changes);
   store_or_null(column("trx_xid"), row.xid);
+  store_or_null(column("trx_last_foreign_key_error"), row.foreign_error);
   store(column("trx_unique_checks"), static_cast<uint64_t>(row.unique_checks));
   store(column("trx_foreign_key_checks"), static_cast<uint64_t>(row.foreign_key_checks));
 }

@@ -7,7 +7,8 @@ namespace sluice {
 
 namespace {
 
-constexpr ulong NUMBER_MAX= UINT_MAX16;
+/* The highest bit marks a compressed row (codec_row.cc). */
+constexpr ulong NUMBER_MAX= INT_MAX16;
 
 std::string in_hex(const std::string &bytes)
 {
@@ -160,6 +161,21 @@ bool RowHistory::change(const std::vector<ColumnForm> &columns, uint32 null_byte
   m_current= definition.number= static_cast<uint16>(last + 1);
   m_definitions.emplace(m_current, definition);
   return true;
+}
+
+size_t RowHistory::gone_bytes() const
+{
+  std::map<uint32, size_t> gone;
+  for (const ColumnForm &form : m_forms)
+    gone[form.id]= form.nullable ? 0 : form.length;
+  const auto now= m_definitions.find(m_current);
+  if (now != m_definitions.end())
+    for (const uint32 form : now->second.forms)
+      gone.erase(m_forms[form].id);
+  size_t bytes= 0;
+  for (const auto &[id, length] : gone)
+    bytes+= length;
+  return bytes;
 }
 
 RowHistory RowHistory::without_past() const

@@ -115,6 +115,10 @@ public:
   uint32 add_column(ColumnForm form, bool is_null, std::string value);
   /* Rows are written with these columns from here on. False: the numbers are used up. */
   bool change(const std::vector<ColumnForm> &columns, uint32 null_bytes, uint32 first_null_bit);
+  /* Columns that the table has, and those that it had since rows were last stored anew. */
+  uint32 columns_ever() const { return m_next_id - 1; }
+  /* Bytes of the columns NOT NULL that are gone. */
+  size_t gone_bytes() const;
   /* Of a table without rows: no other definition is needed. */
   RowHistory without_past() const;
 

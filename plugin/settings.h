@@ -50,6 +50,17 @@ extern struct st_mysql_sys_var *stand_in_variables[];
 void take_innodb_options();
 /* innodb_force_primary_key. */
 bool requires_primary_key();
+/* innodb_default_row_format. */
+enum row_type default_row_format();
+int compression_level();
+/* innodb_defragment. */
+bool defragments();
+/* innodb_read_only_compressed. */
+bool refuses_compressed_tables();
+/* innodb_instant_alter_column_allowed, and its words. */
+enum { INSTANT_NEVER, INSTANT_ADD_LAST, INSTANT_ALL };
+uint instant_columns_allowed();
+const char *instant_columns_word();
 /* Of a setting: its variable's name without the prefix. */
 std::string innodb_name_of(const std::string &setting);
 /* A text of the engine, with the names of the variables and counters that there are. */

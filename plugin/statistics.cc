@@ -9,8 +9,10 @@
 #include "ddl.h"
 #include "engine.h"
 #include "errors.h"
+#include "innodb_stats_tables.h"
 #include "key_parts.h"
 #include "settings.h"
+#include "update_times.h"
 #ifdef WITH_PARTITION_STORAGE_ENGINE
 #include "partition_info.h"
 #endif
@@ -56,8 +58,13 @@ static void describe(slc_table *table, const TABLE_SHARE *share, const Codec &co
 
 void Share::describe_statistics(const TABLE_SHARE *share, const Codec &codec)
 {
-  if (!m_statistics_described.exchange(true, std::memory_order_relaxed))
-    describe(m_table, share, codec);
+  if (m_statistics_described.exchange(true, std::memory_order_relaxed))
+    return;
+  describe(m_table, share, codec);
+#ifdef SLUICE_STAND_IN
+  const uint8_t recalculates= auto_recalc_of(share);
+  statistics_opened(name(), recalculates ? recalculates == 2 : settings.stats_auto_recalc);
+#endif
 }
 
 #ifdef SLUICE_STAND_IN
@@ -184,11 +191,19 @@ int ha_sluice::info(uint flags)
       stats.records= 1;
     stats.data_file_length= found.data_bytes;
     stats.index_file_length= found.index_bytes;
+#ifdef SLUICE_STAND_IN
+    stats.index_file_length-= found.empty_buffer_bytes; // InnoDB's change buffer is in no table's file
+#endif
     stats.delete_length= found.free_bytes;
     stats.mean_rec_length= found.rows ? static_cast<ulong>(found.data_bytes / found.rows) : 0;
     stats.mrr_length_per_rec= ref_length + 8;
     stats.create_time= static_cast<time_t>(found.create_time);
+#ifdef SLUICE_STAND_IN
+    if (flags & HA_STATUS_TIME)
+      stats.update_time= update_time_of(m_share->name());
+#else
     stats.update_time= static_cast<time_t>(found.update_time);
+#endif
     if (flags & HA_STATUS_CONST)
     {
       stats.block_size= 16384;

@@ -49,7 +49,9 @@ Unsupported unsupported_row_format(enum row_type type)
 {
   switch (type)
   {
+#ifndef SLUICE_STAND_IN
   case ROW_TYPE_COMPRESSED: return {"ROW_FORMAT=COMPRESSED", NOT_COMPRESSED, false};
+#endif
   case ROW_TYPE_FIXED: return {"ROW_FORMAT=FIXED", ONE_ROW_FORMAT, false};
   case ROW_TYPE_PAGE: return {"ROW_FORMAT=PAGE", ONE_ROW_FORMAT, false};
   default: return {nullptr, nullptr, false};
@@ -64,10 +66,12 @@ void add_engine_options(std::vector<Unsupported> &found, const ha_table_option_s
     found.push_back({"ENCRYPTED", NOT_ENCRYPTED, true});
   if (asked.encryption_key_id)
     found.push_back({"ENCRYPTION_KEY_ID", NOT_ENCRYPTED, true});
+#ifndef SLUICE_STAND_IN
   if (asked.page_compressed && !had.page_compressed)
     found.push_back({"PAGE_COMPRESSED", NOT_COMPRESSED, false});
   if (asked.page_compression_level && had.page_compression_level != asked.page_compression_level)
     found.push_back({"PAGE_COMPRESSION_LEVEL", NOT_COMPRESSED, false});
+#endif
 }
 
 /* TRANSACTIONAL=0 is taken: it asks for less than every table here has, and mysql.gtid_slave_pos
@@ -81,8 +85,10 @@ std::vector<Unsupported> unsupported_options(const TABLE_SHARE *made, const HA_C
   const Unsupported row_format= unsupported_row_format(info->row_type);
   if (row_format.name && !(had && had->row_type == info->row_type))
     found.push_back(row_format);
+#ifndef SLUICE_STAND_IN
   if (info->key_block_size && !(had && had->key_block_size == info->key_block_size))
     found.push_back({"KEY_BLOCK_SIZE", NOT_COMPRESSED, false});
+#endif
   if (made->option_struct)
     add_engine_options(found, *made->option_struct, had && had->option_struct ? *had->option_struct : nothing);
   if (info->data_file_name)
@@ -124,6 +130,51 @@ void warn_once(THD *thd, const std::string &text)
 }
 
 #ifdef SLUICE_STAND_IN
+bool is_compressed_page_table(const HA_CREATE_INFO *info) { return info->row_type == ROW_TYPE_COMPRESSED || info->key_block_size; }
+
+const char *why_pages_do_not_fit(const ha_table_option_struct *options, const HA_CREATE_INFO *info)
+{
+  if (!options)
+    return nullptr;
+  if (!options->page_compressed)
+    return options->page_compression_level ? "PAGE_COMPRESSION_LEVEL requires PAGE_COMPRESSED" : nullptr;
+  if (is_compressed_page_table(info))
+    return "PAGE_COMPRESSED table can't have ROW_TYPE=COMPRESSED";
+  const enum row_type format= info->row_type == ROW_TYPE_DEFAULT ? default_row_format() : info->row_type;
+  return format == ROW_TYPE_REDUNDANT ? "PAGE_COMPRESSED table can't have ROW_TYPE=REDUNDANT" : nullptr;
+}
+
+/* InnoDB's rules on options of compression that do not fit each other. The server tells of an error
+   without a message. */
+int check_compression(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info)
+{
+  const bool strict= strict_mode(thd);
+  const ulong size= info->key_block_size;
+  const std::string engine_name= SLUICE_ENGINE_NAME ": ", shown_size= std::to_string(size);
+  const bool is_size= !size || size == 1 || size == 2 || size == 4 || size == 8 || size == 16;
+  if (!is_size)
+  {
+    warn_once(thd, engine_name + (strict ? "invalid KEY_BLOCK_SIZE = " + shown_size + ". Valid values are [1, 2, 4, 8, 16]"
+                                         : "ignoring KEY_BLOCK_SIZE=" + shown_size + "."));
+    return strict ? refuse_option("KEY_BLOCK_SIZE") : 0;
+  }
+  const char *const format= info->row_type == ROW_TYPE_DYNAMIC     ? "DYNAMIC"
+                            : info->row_type == ROW_TYPE_COMPACT   ? "COMPACT"
+                            : info->row_type == ROW_TYPE_REDUNDANT ? "REDUNDANT"
+                                                                   : nullptr;
+  if (size && format)
+  {
+    warn_once(thd, engine_name + (strict ? std::string("cannot specify ROW_FORMAT = ") + format + " with KEY_BLOCK_SIZE."
+                                         : "ignoring KEY_BLOCK_SIZE=" + shown_size + " unless ROW_FORMAT=COMPRESSED."));
+    return strict ? refuse_option("KEY_BLOCK_SIZE") : 0;
+  }
+  const char *const why= why_pages_do_not_fit(made->option_struct, info);
+  if (!why)
+    return 0;
+  push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_WRONG_CREATE_OPTION, SLUICE_ENGINE_NAME ": %s", why);
+  return HA_WRONG_CREATE_OPTION;
+}
+
 /* InnoDB's own: programs must not come to rely on them. */
 int refuse_reserved_names(THD *thd, const TABLE_SHARE *made)
 {
@@ -167,10 +218,27 @@ int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info,
     if (option.always_refused)
       return refuse_option((std::string(option.name) + " (leave it out, or give DEFAULT)").c_str());
   const bool strict= strict_mode(thd);
+#ifdef SLUICE_STAND_IN
+  if (const int error= check_compression(thd, made, info))
+    return error;
+  if (strict && is_compressed_page_table(info) && (info->tmp_table() || refuses_compressed_tables()))
+  {
+    my_error(ER_UNSUPPORTED_COMPRESSED_TABLE, MYF(0));
+    return HA_WRONG_CREATE_OPTION;
+  }
+#endif
   for (const Unsupported &option : found)
     warn_once(thd, strict ? strict_warning(option) : lax_warning(option));
   return strict && !found.empty() ? refuse_option(found.front().name) : 0;
 }
+
+#ifdef SLUICE_STAND_IN
+bool asks_for_compression(const TABLE_SHARE *share)
+{
+  return share->row_type == ROW_TYPE_COMPRESSED || (share->key_block_size && share->row_type == ROW_TYPE_DEFAULT) ||
+         (share->option_struct && share->option_struct->page_compressed);
+}
+#endif
 
 void quote_keywords(TABLE_SHARE *share)
 {

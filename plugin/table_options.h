@@ -34,6 +34,11 @@ int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info,
    again if that is a keyword. Such values of the table count as quoted from here on. */
 void quote_keywords(TABLE_SHARE *share);
 
+#ifdef SLUICE_STAND_IN
+/* ROW_FORMAT=COMPRESSED, or KEY_BLOCK_SIZE alone, or PAGE_COMPRESSED: rows are compressed. */
+bool asks_for_compression(const TABLE_SHARE *share);
+#endif
+
 /* As slc_table_def has it. */
 inline uint32 change_buffering_of(const TABLE_SHARE *share)
 {

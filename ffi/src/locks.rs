@@ -17,7 +17,8 @@ fn us(time: Option<u64>) -> i64 {
     time.map_or(-1, |us| us as i64)
 }
 
-fn transaction(trx: &TrxInfo, xid: &str, requested_lock: &str, tables_locked: u64) -> slc_trx_info {
+fn transaction(trx: &TrxInfo, xid: &str, requested_lock: &str, locked: (u64, u64)) -> slc_trx_info {
+    let (tables_locked, indexes_locked) = locked;
     slc_trx_info {
         number: trx.number(),
         connection: trx.connection,
@@ -30,6 +31,7 @@ fn transaction(trx: &TrxInfo, xid: &str, requested_lock: &str, tables_locked: u6
         row_locks: trx.row_locks,
         range_locks: trx.range_locks,
         tables_locked,
+        indexes_locked,
         weight: trx.weight(),
         requested_lock: text(requested_lock),
         xid: text(xid),
@@ -73,12 +75,12 @@ pub unsafe extern "C" fn slc_lock_report(engine: *mut slc_engine, detail: u32, s
             _ => LockDetail::Locks,
         });
         let report = &locks.report;
-        let tables = locks.tables_locked();
+        let (tables, indexes) = (locks.tables_locked(), locks.indexes_locked());
         for (at, trx) in report.transactions.iter().enumerate() {
             let requested = report.requested[at].map_or(String::new(), |lock| report.lock_id(lock));
             let xid = trx.xid.as_ref().map_or(String::new(), |xid| xid.to_string());
             if let Some(cb) = sink.trx {
-                unsafe { cb(sink.ctx, &transaction(trx, &xid, &requested, tables[at])) }
+                unsafe { cb(sink.ctx, &transaction(trx, &xid, &requested, (tables[at], indexes[at]))) }
             }
         }
         if let Some(cb) = sink.lock {

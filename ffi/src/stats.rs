@@ -5,7 +5,7 @@
 //! call. A `slc_check_sink` lives through the call of `entries` that got it, and only that call
 //! uses it.
 use super::abi::*;
-use super::engine::{enter, enter_value, slc_engine};
+use super::engine::{check_writable, enter, enter_value, slc_engine};
 use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::bytes::prefix_successor;
@@ -30,6 +30,7 @@ pub unsafe extern "C" fn slc_table_get_stats(table: *mut slc_table, out: *mut sl
             rows: s.rows,
             data_bytes: s.data_bytes,
             index_bytes: s.index_bytes,
+            empty_buffer_bytes: s.empty_buffer_bytes,
             free_bytes: s.free_bytes,
             file_bytes: s.file_bytes,
             clustered_leaf_pages: s.clustered_leaf_pages,
@@ -194,6 +195,24 @@ impl Checker for Callbacks<'_> {
 #[no_mangle]
 pub unsafe extern "C" fn slc_check_entry(sink: *mut slc_check_sink<'_>, index: u32, key: slc_bytes, value: slc_bytes) {
     unsafe { ((*sink).0)(index, key.get(), value.get()) }
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_defragment(
+    table: *mut slc_table,
+    is_killed: slc_killed_cb,
+    ctx: *mut c_void,
+) -> slc_err {
+    let table = unsafe { slc_table::of(table) };
+    let watch = || match is_killed {
+        Some(is_killed) if unsafe { is_killed(ctx) } != 0 => Err(Error::Interrupted),
+        _ => Ok(()),
+    };
+    enter(&table.engine, || {
+        check_writable(table.read_only)?;
+        table.engine.store().defragment(&table.table, &watch)?;
+        Ok(())
+    })
 }
 
 #[no_mangle]

@@ -176,6 +176,7 @@ pub unsafe extern "C" fn slc_table_truncate(
 pub struct slc_replacement {
     table: *mut slc_table,
     rebuilt: *const c_char,
+    renumbered: u8,
 }
 
 #[no_mangle]
@@ -188,11 +189,21 @@ pub unsafe extern "C" fn slc_tables_replace(
     unsafe {
         change(engine, |engine| {
             let mut replacements = Vec::new();
-            for slc_replacement { table, rebuilt } in array(list, count) {
+            for slc_replacement {
+                table,
+                rebuilt,
+                renumbered,
+            } in array(list, count)
+            {
                 let table = slc_table::of(*table);
                 check_writable(table.read_only)?;
                 let (table, rebuilt) = (&table.table, name(*rebuilt)?);
-                replacements.push(Replacement { table, rebuilt });
+                let renumbered = *renumbered != 0;
+                replacements.push(Replacement {
+                    table,
+                    rebuilt,
+                    renumbered,
+                });
             }
             engine
                 .store()

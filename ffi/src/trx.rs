@@ -196,6 +196,8 @@ pub unsafe extern "C" fn slc_trx_prepare(trx: *mut slc_trx, xid: *const slc_xid,
         if may_outlive == 0 {
             return Ok(());
         }
+        // As in InnoDB: what is prepared by a client has read all that it will read.
+        engine.store().trx_sys.locks().release_reads(&trx.shared);
         engine.in_doubt.may_outlive_connection(trx);
         let left = engine.store().trx_sys.leave(trx);
         *handle.shared.lock() = trx.shared.clone();
@@ -266,6 +268,12 @@ pub unsafe extern "C" fn slc_trx_begin_writing(trx: *mut slc_trx) -> slc_err {
 pub unsafe extern "C" fn slc_trx_set_place(trx: *mut slc_trx, place: u64) {
     let (_, trx) = unsafe { slc_trx::of(trx) };
     trx.set_place(place);
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_trx_note_changes_that_stay(trx: *mut slc_trx) {
+    let (_, trx) = unsafe { slc_trx::of(trx) };
+    trx.note_changes_that_stay();
 }
 
 #[no_mangle]

@@ -2,6 +2,7 @@
 #ifndef SLUICE_ABI_CHECK_H
 #define SLUICE_ABI_CHECK_H
 #include "base.h"
+#include "pool.h"
 #ifdef __cplusplus
 extern "C" {
 #endif
@@ -37,6 +38,8 @@ typedef struct {
 } slc_check;
 /* Checks the table, and gives each finding as a line. SLC_CORRUPT: there were findings. The waiter
    of the transaction tells of a KILL (SLC_INTERRUPTED). The transaction's view is not used. */
+/* Merges the sparse pages of all indexes in place; others read and write meanwhile. */
+slc_err slc_table_defragment(slc_table *, slc_killed_cb is_killed, void *ctx);
 slc_err slc_table_check(slc_trx *, slc_table *, const slc_check *);
 /* index: ordinal as in slc_table_def.indexes; key = index key + clustered key */
 void slc_check_entry(slc_check_sink *, uint32_t index, slc_bytes key, slc_bytes value);

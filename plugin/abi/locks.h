@@ -11,7 +11,7 @@ typedef struct {
   uint64_t number;           /* its id; 2^48 + connection as long as it has none */
   uint64_t connection;       /* 0 = it has none (any more) */
   int64_t  age_us, waiting_us, snapshot_age_us;
-  uint64_t undo_records, undo_bytes, buffered_changes, row_locks, range_locks, tables_locked;
+  uint64_t undo_records, undo_bytes, buffered_changes, row_locks, range_locks, tables_locked, indexes_locked;
   uint64_t weight;           /* decides which transaction is the victim of a deadlock */
   slc_bytes requested_lock;  /* empty = it waits for none */
   slc_bytes xid;             /* as people write it; empty = it is not XA */

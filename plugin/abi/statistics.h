@@ -10,6 +10,7 @@ typedef struct {
   uint64_t rows;             /* estimate */
   uint64_t data_bytes;       /* clustered index + overflow pages */
   uint64_t index_bytes;      /* all secondary indexes */
+  uint64_t empty_buffer_bytes; /* of them: pages for changes to come, of indexes without any */
   uint64_t free_bytes;       /* allocated, unused */
   uint64_t file_bytes;
   uint64_t clustered_leaf_pages;

@@ -37,7 +37,7 @@ typedef struct {
   void (*progress)(void *ctx, uint64_t done, uint64_t all);
 } slc_waiter;
 /* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of
-   every row; users are served READ COMMITTED. */
+   every row, and for users of the stand-in. Other users are served READ COMMITTED. */
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
 /* NONE_OF_SOURCE: none, and read by a snapshot of the statement's own, which makes no conflicts: it
    may lock and change rows that changed since */
@@ -84,6 +84,9 @@ void     slc_trx_cancel_wait(slc_trx *);          /* from any thread: KILL */
    pass waiting requests of transactions without a place, or with a later one. It is no victim of a
    deadlock with such a transaction. The place holds until the transaction ends. */
 void     slc_trx_set_place(slc_trx *, uint64_t place);
+/* it has changed what a rollback leaves changed: no deadlock's victim, if another can be. Until its
+   end. */
+void     slc_trx_note_changes_that_stay(slc_trx *);
 /* Gives the transaction an id, so that its end is in the log even if it changes no row. */
 slc_err  slc_trx_begin_writing(slc_trx *);
 /* Stores a position of a cluster or a binary log with the transaction's commit; at most 140

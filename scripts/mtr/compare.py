@@ -11,8 +11,9 @@ in them), and the recorded outputs are compared after masking what differs by na
 A test is
   same       when its masked output is InnoDB's (of a suite that is run as it is: or the result that comes with it);
   different  when it differs in exactly the way that reasons/SUITE.toml states and explains (by the difference's fingerprint; of
-             a test that ends at an error which InnoDB has not, the error is the difference);
-  wrong      otherwise: any other difference, a warning in the error log, a crash, a timeout;
+             a test that ends at an error which InnoDB has not, is skipped, or leaves a warning in the error log, the error, the
+             skip's reason or the warning is the difference);
+  wrong      otherwise: any other difference or warning, a crash, a timeout;
   unjudged   when InnoDB itself cannot run it here (it wants a debug server, a plugin that is not there) or fails.
 Some tests print what depends on who is faster, on InnoDB too (`racy` in reasons/): when one of them differs in a way that no
 reason states it is run again on both. What `races` match InnoDB prints
@@ -107,8 +108,9 @@ class Run:
             def on_result(result):
                 progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")
             for result in self.tree.run([], options, tests, on_result):
-                if result.outcome != "pass":
-                    self.failures[self.suite.test_name(result.name)] = f"{result.outcome} {result.text.strip()}"
+                if result.outcome != "pass":  # where the tree lies is no part of the answer
+                    text = result.text.strip().replace(str(self.tree.folder), "<TREE>")
+                    self.failures[self.suite.test_name(result.name)] = f"{result.outcome} {text}"
         for name in names:
             output = self.suite.output(name)
             if output.exists():  # where the tree lies is no part of the answer, here or in a fingerprint
@@ -182,9 +184,15 @@ def fingerprint(text):
 
 
 def error_that_ends(failure):
-    """The error at which mysqltest gave a test up, less files and line numbers; that it hangs; None when it failed in another way."""
+    """The error at which mysqltest gave a test up, less files and line numbers; that it hangs, or is skipped, and why; what it left in
+    the error log. None when it failed in another way."""
     if "timeout after" in failure[:100]:
         return "timeout"
+    if failure.startswith("skipped"):
+        return failure.splitlines()[0]
+    if "Found warnings/errors in server log file!" in failure[:100]:
+        logged = re.findall(r"^\d{4}-\d\d-\d\d +[\d:]+ \d+ (\[(?:ERROR|Warning)\] .*)", failure, flags=re.MULTILINE)
+        return masked("the error log has " + "; ".join(sorted(set(logged))))
     error = re.search(r"^mysqltest: (?:In included file.*\n(?:included from .*\n)*)?(?:At line \d+: )?(.*)", failure, flags=re.MULTILINE)
     return masked(error[1]) if error else None
 

@@ -188,6 +188,18 @@ impl Store {
     pub fn statistics_keeper(&self) -> &StatisticsKeeper {
         &self.statistics_keeper
     }
+    /// Merges the sparse pages of the table's indexes, in place; others read and write meanwhile.
+    /// `watch` is asked often, and its error ends it. Returns the number of merges.
+    pub fn defragment(&self, table: &Table, watch: &dyn Fn() -> Result<()>) -> Result<u64> {
+        let _gate = table.gate.read();
+        let layout = table.layout();
+        let secondary = layout.secondary.iter().filter(|s| !s.quarantined).map(|s| &s.index);
+        let mut merges = 0;
+        for index in std::iter::once(&layout.clustered).chain(secondary) {
+            merges += index.tree.merge_sparse(&self.pool, watch)?;
+        }
+        Ok(merges)
+    }
     /// Begins an ALTER TABLE that lets writers go on: [`OnlineAlter`].
     pub fn begin_online(&self, table: &Arc<Table>, base: &mut Trx) -> Result<OnlineAlter> {
         let bytes_max = self.online_alter_log_max_size.load(Ordering::Relaxed);

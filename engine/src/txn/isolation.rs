@@ -3,8 +3,8 @@
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Isolation {
     /// Reads the newest version of every row, committed or not. For upkeep: CHECK TABLE, index
-    /// builds. READ UNCOMMITTED in the server gives [`Isolation::ReadCommitted`]
-    /// (`Connection::start` in the plugin).
+    /// builds. READ UNCOMMITTED in the server gives [`Isolation::ReadCommitted`], except in the
+    /// stand-in (`Connection::start` in the plugin).
     ReadUncommitted,
     ReadCommitted,
     RepeatableRead,

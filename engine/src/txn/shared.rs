@@ -57,6 +57,9 @@ pub struct TrxShared {
     /// The transaction's place in an order that a cluster has decided (C1); 0 = none. Set by the
     /// owner's thread.
     pub(in crate::txn) place: AtomicU64,
+    /// The transaction has changed what a rollback leaves changed (tables of another engine without
+    /// transactions). Set by the owner's thread.
+    pub(in crate::txn) changes_stay: AtomicBool,
     /// Locks to be given back at the end. Other transactions add to the list when they make an
     /// implicit lock explicit.
     pub(in crate::txn) locks: RankedMutex<LockList>,
@@ -86,6 +89,7 @@ impl TrxShared {
             waiting_on: AtomicU64::new(0),
             wait_no: AtomicU64::new(0),
             place: AtomicU64::new(0),
+            changes_stay: AtomicBool::new(false),
             locks: RankedMutex::new(Rank::Leaf, LockList::default()),
         })
     }
@@ -150,6 +154,7 @@ impl TrxShared {
             detached: _,
             isolation: _,
             place,
+            changes_stay,
             // Of locks and views, which have been given back.
             lock_count,
             range_count: _,
@@ -174,6 +179,7 @@ impl TrxShared {
         buffered_changes.store(0, Ordering::Relaxed);
         started_us.store(0, Ordering::Relaxed);
         place.store(0, Ordering::Relaxed);
+        changes_stay.store(false, Ordering::Relaxed);
         prepared.store(false, Ordering::Relaxed);
         rolling_back.store(false, Ordering::Relaxed);
     }

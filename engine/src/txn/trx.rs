@@ -210,6 +210,11 @@ impl Trx {
     pub fn set_place(&mut self, place: u64) {
         self.shared.place.store(place, Ordering::Relaxed);
     }
+    /// The transaction has changed what a rollback leaves changed: it is a deadlock's victim only
+    /// where every transaction of the circle has. Until it ends.
+    pub fn note_changes_that_stay(&mut self) {
+        self.shared.changes_stay.store(true, Ordering::Relaxed);
+    }
     pub fn is_started(&self) -> bool {
         self.active.is_some()
     }

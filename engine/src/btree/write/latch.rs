@@ -208,6 +208,21 @@ impl Tree {
         mtr.commit();
         Ok(merged)
     }
+    /// Merges each sparse leaf with a neighbour, from left to right. `watch` is asked before each
+    /// leaf; its error ends the walk. Returns the number of merges.
+    pub fn merge_sparse(&self, pool: &Pool, watch: &dyn Fn() -> Result<()>) -> Result<u64> {
+        let (mut key, mut merges) = (Vec::new(), 0);
+        loop {
+            watch()?;
+            while self.merge_nodes(pool, &key)? {
+                merges += 1;
+            }
+            match self.leaf_place(pool, &key)? {
+                Some((_, Some(end))) => key = end,
+                _ => return Ok(merges),
+            }
+        }
+    }
     /// As `merge_nodes`, but an obstacle, for example a neighbour that cannot be read, is no error.
     /// For callers whose change is done: it must not fail for a merge. The next use of that
     /// neighbour reports the error.
@@ -216,5 +231,35 @@ impl Tree {
             Err(e @ Error::Poisoned(_)) => Err(e),
             _ => Ok(()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::btree::tests::fixture::{check, put, rig_with_tree};
+
+    /// Removals without a merge after them leave sparse leaves.
+    #[test]
+    fn sparse_leaves_are_merged_in_one_walk() {
+        let (rig, tree) = rig_with_tree(7, 400);
+        let keys: Vec<[u8; 4]> = (0..4000u32).map(|n| n.to_be_bytes()).collect();
+        keys.iter()
+            .for_each(|key| assert!(put(&rig.pool, &tree, key, &[9; 200])));
+        for key in keys.iter().enumerate().filter(|(n, _)| n % 20 != 0).map(|(_, key)| key) {
+            let mut mtr = begin(&rig.pool).unwrap();
+            let at = tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();
+            at.remove(&mut mtr).unwrap();
+            mtr.commit();
+        }
+        let before = tree.stats(&rig.pool).unwrap().leaf_pages;
+        let stopped = tree.merge_sparse(&rig.pool, &|| Err(Error::Interrupted));
+        assert_eq!(stopped, Err(Error::Interrupted));
+        let merges = tree.merge_sparse(&rig.pool, &|| Ok(())).unwrap();
+        let after = tree.stats(&rig.pool).unwrap().leaf_pages;
+        assert_eq!(before - after, merges);
+        assert!(after * 4 < before, "{before} leaves, {after} after {merges} merges");
+        assert_eq!(check(&rig.pool, &tree, true).entries, 200);
+        assert_eq!(tree.merge_sparse(&rig.pool, &|| Ok(())), Ok(0));
     }
 }

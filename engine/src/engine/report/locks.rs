@@ -80,13 +80,25 @@ impl NamedLocks {
     /// report.
     pub fn tables_locked(&self) -> Vec<u64> {
         let mut tables: Vec<HashSet<&str>> = vec![HashSet::new(); self.report.transactions.len()];
-        let granted = self.report.locks.iter().filter(|lock| lock.granted);
-        let held = granted.map(|lock| (lock.trx, lock.index));
-        for (trx, index) in held.chain(self.report.indexes.iter().copied()) {
+        for (trx, index) in self.held() {
             if let Some(named) = self.names.get(&index) {
                 tables[trx].insert(&named.table);
             }
         }
         tables.iter().map(|tables| tables.len() as u64).collect()
+    }
+    /// By transaction: in how many indexes it holds locks.
+    pub fn indexes_locked(&self) -> Vec<u64> {
+        let mut indexes = vec![HashSet::new(); self.report.transactions.len()];
+        self.held().for_each(|(trx, index)| {
+            indexes[trx].insert(index);
+        });
+        indexes.iter().map(|indexes| indexes.len() as u64).collect()
+    }
+    /// Transactions by place, and indexes in which they hold locks.
+    fn held(&self) -> impl Iterator<Item = (usize, IndexId)> + '_ {
+        let granted = self.report.locks.iter().filter(|lock| lock.granted);
+        let held = granted.map(|lock| (lock.trx, lock.index));
+        held.chain(self.report.indexes.iter().copied())
     }
 }

@@ -20,6 +20,9 @@ use std::sync::Arc;
 pub struct Replacement<'a> {
     pub table: &'a Arc<Table>,
     pub rebuilt: &'a str,
+    /// The rebuilt table has numbered its rows by a new AUTO_INCREMENT column: the counter of the
+    /// old one goes.
+    pub renumbered: bool,
 }
 
 /// A replacement, with what it needs from the catalog.
@@ -28,6 +31,7 @@ struct Pair<'a> {
     name: String,
     rebuilt: &'a str,
     with: Arc<Table>,
+    renumbered: bool,
     new: Layout,
 }
 
@@ -76,7 +80,15 @@ impl Tables {
 
     /// The same for one table.
     pub fn replace_table(&self, table: &Arc<Table>, rebuilt: &str, unchecked: bool) -> Result<()> {
-        self.replace_tables(&[Replacement { table, rebuilt }], unchecked)
+        let renumbered = false;
+        self.replace_tables(
+            &[Replacement {
+                table,
+                rebuilt,
+                renumbered,
+            }],
+            unchecked,
+        )
     }
 
     fn pair<'a>(&self, replacement: &Replacement<'a>, created: TrxId) -> Result<Pair<'a>> {
@@ -97,6 +109,7 @@ impl Tables {
             name: replacement.table.name(),
             rebuilt: replacement.rebuilt,
             with,
+            renumbered: replacement.renumbered,
             new,
         })
     }
@@ -105,8 +118,9 @@ impl Tables {
     /// has raised a counter. It is durable before the deciding Mtr, since the next statement may
     /// come after a restart.
     fn keep_counter(&self, pair: &Pair<'_>) -> Result<()> {
-        let next = pair.table.autoinc();
-        match next > pair.with.autoinc() {
+        let made = pair.with.autoinc();
+        let next = if pair.renumbered { made } else { pair.table.autoinc() };
+        match next > made || pair.renumbered {
             true => self.reset_autoinc(&pair.with, next),
             false => Ok(()),
         }
@@ -119,6 +133,7 @@ impl Tables {
             name,
             rebuilt,
             with,
+            renumbered,
             new,
         } = pair;
         let (old, id) = (table.layout(), new.id);
@@ -141,7 +156,11 @@ impl Tables {
         // The header of the new file has this counter.
         let saved = with.autoinc_saved.load(Ordering::Relaxed);
         table.autoinc_saved.store(saved, Ordering::Relaxed);
-        table.autoinc.fetch_max(saved, Ordering::Relaxed);
+        if *renumbered {
+            table.autoinc.store(saved, Ordering::Relaxed);
+        } else {
+            table.autoinc.fetch_max(saved, Ordering::Relaxed);
+        }
         bind(&self.catalog, &[rebuilt, name]);
         space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))
     }

@@ -24,6 +24,8 @@ pub struct TableStats {
     pub data_bytes: u64,
     /// All secondary indexes.
     pub index_bytes: u64,
+    /// A part of `index_bytes`: pages for changes to come, of indexes that have none buffered.
+    pub empty_buffer_bytes: u64,
     /// Allocated, not in use.
     pub free_bytes: u64,
     pub file_bytes: u64,
@@ -53,15 +55,18 @@ impl StatisticsKeeper {
             (
                 counts.indexes[0].0,
                 counts.indexes[1..].iter().map(|(_, pages)| pages).sum(),
+                counts.empty_buffers,
             )
         };
-        let (leaf_pages, of_secondary): (u64, u64) = self.page_counts(table, layout, usage.used, sums)?;
+        let (leaf_pages, of_secondary, empty_buffers): (u64, u64, u64) =
+            self.page_counts(table, layout, usage.used, sums)?;
         or_unknown(self.know_rows(table, layout, leaf_pages))?;
         let page = PAGE_SIZE as u64;
         Ok(TableStats {
             rows: table.statistics.counts.rows(),
             data_bytes: (usage.used as u64).saturating_sub(of_secondary) * page,
             index_bytes: of_secondary * page,
+            empty_buffer_bytes: empty_buffers * page,
             free_bytes: (usage.pages.saturating_sub(usage.used)) as u64 * page,
             file_bytes: usage.pages as u64 * page,
             clustered_leaf_pages: leaf_pages,
@@ -86,23 +91,29 @@ impl StatisticsKeeper {
         let fresh = kept.layout == layout.id && kept.indexes.len() == layout.secondary.len() + 1;
         if !fresh || drift > kept.used / 10 {
             let trees = std::iter::once(&layout.clustered).chain(layout.secondary.iter().map(|s| &s.index));
-            let count = |index: &Index| {
+            let mut empty_buffers = 0;
+            let mut count = |index: &Index| {
                 let mut stats = index.tree.stats(&self.pool)?;
                 if let Some(delta) = &index.delta {
                     let pending = delta.tree.stats(&self.pool)?;
                     stats.inner_pages += pending.inner_pages;
                     // An empty tree has one leaf, which no reader looks at.
                     match delta.is_empty() {
-                        true => stats.inner_pages += pending.leaf_pages,
+                        true => {
+                            stats.inner_pages += pending.leaf_pages;
+                            empty_buffers += pending.leaf_pages + pending.inner_pages;
+                        }
                         false => stats.leaf_pages += pending.leaf_pages,
                     }
                 }
                 Ok((stats.leaf_pages, stats.leaf_pages + stats.inner_pages))
             };
+            let indexes = trees.map(|index| or_unknown(count(index))).collect::<Result<_>>()?;
             *kept = PageCounts {
                 layout: layout.id,
                 used,
-                indexes: trees.map(|index| or_unknown(count(index))).collect::<Result<_>>()?,
+                indexes,
+                empty_buffers,
             };
         }
         debug_assert_eq!(

@@ -38,9 +38,6 @@ impl Snapshots {
         if trx.isolation < Isolation::RepeatableRead || layout.is_seen_by(view, index) {
             return Ok(());
         }
-        if !trx.snapshot_isolation {
-            return Ok(());
-        }
         if !trx.view_is_fresh() {
             return Err(Error::TableChanged);
         }

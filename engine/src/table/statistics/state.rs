@@ -217,4 +217,6 @@ pub(in crate::table) struct PageCounts {
     pub used: u32,
     /// By ordinal, clustered first: (leaf pages, all pages).
     pub indexes: Vec<(u64, u64)>,
+    /// Pages of indexes without a buffered change, for changes to come. They are in `indexes`.
+    pub empty_buffers: u64,
 }

@@ -16,10 +16,11 @@
 //! A hot row with n waiters is expanded once, not n times: the requests before a waiter stand
 //! before all later waiters too.
 //!
-//! Victim: the transaction whose wait closed the circle, unless another has less than half as much
-//! to lose (undo records and locks). A transaction with a place in a cluster's order is no victim,
-//! unless all have one: then it is the last in that order (C1). The victim's own thread leaves the
-//! queue and rolls back.
+//! Victim: the transaction whose wait closed the circle, unless another has at most half as much to
+//! lose (undo records and locks). A transaction that has changed tables without transactions is
+//! spared: its rollback leaves those changes. A transaction with a place in a cluster's order is no
+//! victim, unless all have one: then it is the last in that order (C1). The victim's own thread
+//! leaves the queue and rolls back.
 //! Called by `sleep.rs` and `implicit.rs` with no latch and no mutex held.
 use super::held::WaitPlace;
 use super::table::LockTable;
@@ -213,17 +214,17 @@ fn path(nodes: Vec<Node>, last: usize) -> Vec<Node> {
 
 fn choose_victim(circle: &[Node]) -> usize {
     let weight = |node: &Node| node.trx.undo_records.load(Relaxed) + node.trx.lock_count.load(Relaxed);
+    let loss = |i: &usize| (circle[*i].trx.changes_stay.load(Relaxed), weight(&circle[*i]));
     let place = |i: &usize| circle[*i].trx.place.load(Relaxed);
     let without_place: Vec<usize> = (0..circle.len()).filter(|i| place(i) == 0).collect();
     if without_place.len() < circle.len() && !planted(Mutant::VictimIgnoresPlace) {
-        let lightest = without_place.into_iter().min_by_key(|i| weight(&circle[*i]));
+        let lightest = without_place.into_iter().min_by_key(loss);
         let last = (0..circle.len()).max_by_key(place);
         return lightest.or(last).expect("a circle has nodes");
     }
-    let lightest = (0..circle.len())
-        .min_by_key(|i| weight(&circle[*i]))
-        .expect("a circle has nodes");
-    if weight(&circle[lightest]) * 2 < weight(&circle[0]) {
+    let lightest = (0..circle.len()).min_by_key(loss).expect("a circle has nodes");
+    let ((stay, least), (first_stay, first)) = (loss(&lightest), loss(&0));
+    if stay != first_stay || least * 2 <= first {
         lightest
     } else {
         0

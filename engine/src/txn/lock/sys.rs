@@ -20,7 +20,7 @@
 //! or calls a [`Waiter`](super::wait::Waiter), with one of them held (I5).
 use super::deadlock::{Clock, DeadlockListener};
 use super::held::{Granted, LockMode, LockPolicy, LockRef, WaitPlace};
-use super::shard::{hash_name, Admitted, Entry, Shard};
+use super::shard::{hash_name, Admitted, Entry, Request, Shard};
 use super::sleep::{cancel_wait, LockWaits, SleepEnd, HOLDERS_NOTED_MAX};
 use super::table::{LockTable, SHARDS};
 use super::wait_flag::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, WakeList};
@@ -284,6 +284,31 @@ impl LockSys {
             let mut list = trx.locks.lock();
             debug_assert!(list.rows.is_empty(), "no thread has added a lock, which would be lost");
             list.rows = rows;
+        }
+    }
+
+    /// Gives shared locks and ranges back, and keeps the locks of rows that the transaction may
+    /// have changed: it is prepared, and reads no more. Wakes the transactions that can go on.
+    pub fn release_reads(&self, trx: &Arc<TrxShared>) {
+        let (rows, ranges) = {
+            let mut list = trx.locks.lock();
+            list.savepoint = 0;
+            (list.rows.clone(), std::mem::take(&mut list.ranges))
+        };
+        for at in rows {
+            let mut shard = self.table.shards[at.shard as usize].lock();
+            let is_shared = |request: &Request| Arc::ptr_eq(&request.trx, trx) && request.mode == LockMode::Shared;
+            if !shard.entry(at.slot).granted().iter().any(is_shared) {
+                continue;
+            }
+            let wake = give_back(&mut shard, at, trx);
+            drop(shard);
+            wake_all(wake);
+            trx.locks.lock().rows.retain(|held| *held != at);
+            trx.lock_count.fetch_sub(1, Relaxed);
+        }
+        for index in ranges {
+            wake_all(self.table.ranges.release(trx, index));
         }
     }
 

@@ -289,6 +289,19 @@ fn the_much_lighter_transaction_is_the_victim() {
 }
 
 #[test]
+fn a_transaction_whose_changes_stay_is_no_victim() {
+    let locks = lock_sys();
+    let (mut staying, mut heavy) = (trx(1), trx(2));
+    staying.note_changes_that_stay();
+    heavy.shared.undo_records.store(1000, Ordering::Relaxed);
+    take(&locks, &mut staying, b"a", X).unwrap();
+    take(&locks, &mut heavy, b"b", X).unwrap();
+    let waits = begin_wait(&locks, heavy, |locks, trx| take(locks, trx, b"a", X));
+    assert_eq!(take(&locks, &mut staying, b"b", X), Ok(Granted::New));
+    assert_eq!(waits.join().unwrap(), Err(Error::Deadlock));
+}
+
+#[test]
 fn an_implicit_lock_is_made_explicit_only_while_its_owner_lives() {
     let locks = lock_sys();
     let (owner, mut other) = (trx(1), trx(2));
@@ -323,6 +336,22 @@ fn a_range_stops_the_inserts_of_others_until_its_owner_ends() {
     locks.release_all(&scanner.shared);
     assert_eq!(waits.join().unwrap(), Ok(()));
     assert!(!locks.table.ranges.any(1));
+}
+
+#[test]
+fn a_prepared_transaction_keeps_exclusive_locks_alone() {
+    let locks = lock_sys();
+    let (mut prepared, mut other) = (trx(1), trx(2));
+    take(&locks, &mut prepared, b"read", S).unwrap();
+    take(&locks, &mut prepared, b"changed", X).unwrap();
+    locks.lock_range(&mut prepared, 1, b"", None);
+    locks.release_reads(&prepared.shared);
+    assert_eq!(try_take(&locks, &mut other, b"read", X), Ok(Granted::New));
+    assert_eq!(try_take(&locks, &mut other, b"changed", S), Err(Error::Locked));
+    assert!(locks.insert_is_free(&other, 1, b"d"));
+    locks.release_all(&prepared.shared);
+    locks.release_all(&other.shared);
+    assert_eq!(locks.names_in_use(), 0);
 }
 
 #[test]
