@@ -48,6 +48,22 @@ bool same_bytes(const TABLE *table, const Field *field, const uchar *a, const uc
 
 /* ---- what has changed ---- */
 
+bool keeps_unindexed(const std::vector<ForeignKey> &keys, const TABLE *table, const uchar *before, const uchar *after, bool are_whole)
+{
+  const auto keeps= [&](const std::string &name) {
+    const Field *const field= field_of(table, name);
+    if (!field || !field->stored_in_db())
+      return false;
+    if (!are_whole && !bitmap_is_set(table->write_set, field->field_index))
+      return true;
+    return (are_whole || bitmap_is_set(table->read_set, field->field_index)) && same_bytes(table, field, before, after);
+  };
+  for (const ForeignKey &key : keys)
+    if (key.child_index.empty() && !std::all_of(key.columns.begin(), key.columns.end(), keeps))
+      return false;
+  return true;
+}
+
 /* The engine sees that an entry of the parent's index gets other bytes, not which columns do. */
 bool ForeignRows::keeps(const std::string &parent, const std::vector<Field *> &columns) const
 {
@@ -219,6 +235,7 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   if (from && keeps(parent_path, from_fields))
   {
     handler->put_made(after, record, pk);
+    slc_row_sink_keeps_unindexed(after);
     return 0;
   }
   const uchar *const values= from ? from->foreign_values(m_parent_record, parent_pk, parent_row, from_fields) : nullptr;
@@ -241,6 +258,8 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   note_made(table, handler->get_table(), to_fields, old_record, record);
   handler->compute_virtual_columns_of_foreign_record(record);
   handler->put_made(after, record, pk);
+  if (keeps_unindexed(m_keys[table], handler->get_table(), old_record, record, true))
+    slc_row_sink_keeps_unindexed(after);
   return handler->certify(m_thd, nullptr, record);
 }
 

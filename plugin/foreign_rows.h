@@ -18,6 +18,11 @@ class ha_sluice;
 
 namespace sluice {
 
+/* Of `keys`, those of the table: the columns of the ones whose index is gone have the same values. Of a
+   column that is not stored nobody knows. `are_whole`: all columns are in the records, not only
+   those that the statement reads. */
+bool keeps_unindexed(const std::vector<ForeignKey> &keys, const TABLE *table, const uchar *before, const uchar *after, bool are_whole);
+
 class ForeignRows
 {
 public:

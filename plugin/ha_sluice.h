@@ -254,6 +254,7 @@ private:
   int remove(const uchar *record);
   slc_bytes clustered_of(sluice::Buffer &to, const uchar *record) const;
   bool rewrites_primary_key(const uchar *old_record, const uchar *new_record) const;
+  uint32_t update_flags(const uchar *old_record, const uchar *new_record) const;
   void put_entries(const uchar *record, slc_bytes clustered, std::vector<sluice::EntryImage> &images);
   int duplicate(slc_err error);
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);

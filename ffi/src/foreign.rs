@@ -99,7 +99,7 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
     let bound = keys.iter().flat_map(|keys| &keys.references);
     for key in bound.filter(|key| parent.is_none_or(|parent| key.spec.parent == parent)) {
         let spec = &key.spec;
-        let child_index = end_index(child, key.child.index);
+        let child_index = end_index(child, key.child.index).filter(|_| !key.lacks_index());
         let parent_table = key.parent.as_ref().and_then(|end| catalog.by_id(end.table));
         let parent = key.parent.as_ref().zip(parent_table.as_deref());
         let parent_index = parent.and_then(|(end, table)| end_index(table, end.index));
@@ -176,7 +176,9 @@ pub unsafe extern "C" fn slc_table_foreign(table: *mut slc_table) -> u32 {
     enter_value(&table.engine, 0, || {
         let keys = table.table.foreign();
         keys.as_ref().map_or(0, |keys| {
-            u32::from(!keys.references.is_empty()) | u32::from(!keys.referenced.is_empty()) << 1
+            let lacks_index = keys.references.iter().any(|key| key.lacks_index());
+            let bits = [!keys.references.is_empty(), !keys.referenced.is_empty(), lacks_index];
+            (0..).zip(bits).map(|(i, bit)| u32::from(bit) << i).sum()
         })
     })
 }
@@ -204,6 +206,12 @@ pub unsafe extern "C" fn slc_row_sink_put(
         value: unsafe { entry.value.get() }.to_vec(),
     };
     made.entries = entries.iter().map(made_entry).collect();
+}
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_sink_keeps_unindexed(sink: *mut slc_row_sink) {
+    // SAFETY: the contract above.
+    unsafe { (*(*sink).0).keeps_unindexed = true }
 }
 
 #[repr(C)]

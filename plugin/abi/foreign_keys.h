@@ -26,7 +26,7 @@ typedef struct {
   /* 1 = the column may be NULL; 0 also if nothing is known of the column */
   const uint8_t *child_nullable, *parent_nullable;
   /* names of the indexes that serve it ("PRIMARY": the clustered one); parent_index is empty if it
-     has no parent now */
+     has no parent now, child_index if the child has lost the index */
   slc_bytes child_index, parent_index;
   uint8_t on_delete, on_update;
 } slc_foreign_info;
@@ -35,12 +35,14 @@ typedef void (*slc_foreign_cb)(void *ctx, const slc_foreign_info *);
    all */
 enum { SLC_FOREIGN_OF_CHILD = 0, SLC_FOREIGN_OF_PARENT = 1, SLC_FOREIGN_ALL = 2 };
 slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_foreign_cb cb, void *ctx);
-/* 0 = the table has no foreign key, 1 = it is a child, 2 = it is a parent, 3 = both */
+/* Bits: 1 = the table is a child, 2 = it is a parent, 4 = it has lost the index of a foreign key. */
 uint32_t slc_table_foreign(slc_table *);
 
 typedef struct slc_row_sink slc_row_sink;
 /* Takes the row and its entries. Called once for each sink. The bytes are copied. */
 void slc_row_sink_put(slc_row_sink *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t count);
+/* Of `after`, as SLC_UPDATE_KEEPS_UNINDEXED. */
+void slc_row_sink_keeps_unindexed(slc_row_sink *);
 /* Called inside slc_row_update, _move and _delete, by the transaction's thread, without latches.
    Tables are named as in slc_table_create(). 0 = done; else the call ends with SLC_ROW_NOT_MADE. */
 typedef struct {

@@ -48,6 +48,8 @@ pub struct MadeRow {
     pub pk: Vec<u8>,
     pub row: Vec<u8>,
     pub entries: Vec<MadeEntry>,
+    /// As in `RowUpdate`, of the row that `RowMaker::changed` puts into `after`.
+    pub keeps_unindexed: bool,
 }
 
 /// An entry of a secondary index.

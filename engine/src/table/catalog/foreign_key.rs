@@ -74,6 +74,7 @@ pub struct ForeignKey {
     /// The table that the child is going to replace has the same foreign key: rows that are copied
     /// from there need no check.
     pub is_carried_over: bool,
+    /// A child that has lost the index: its clustered index, with no part of it (K6).
     pub child: ForeignEnd,
     /// None: the parent does not exist, or lost the index.
     pub parent: Option<ForeignEnd>,
@@ -106,6 +107,10 @@ impl ForeignKey {
     pub fn parts(&self) -> usize {
         self.spec.columns.len()
     }
+    /// The child has lost the index. Any row of it may refer to any parent row: nobody can tell.
+    pub fn lacks_index(&self) -> bool {
+        self.child.shape.parts.is_empty()
+    }
     /// The child refers to rows of its own table.
     pub fn is_to_itself(&self) -> bool {
         self.parent
@@ -129,11 +134,13 @@ impl ForeignKey {
     /// The parent's key that `child`, a key of the child's index, refers to. None: `child` is cut
     /// short, or the foreign key is unbound.
     pub fn parent_key(&self, child: &[u8]) -> Option<KeyOfForeign> {
+        debug_assert!(!self.lacks_index(), "K6: no key is made without the child's index");
         convert(&self.child.shape, &self.parent.as_ref()?.shape, child)
     }
     /// The key in the child's index of the rows that refer to `parent`, a key of the parent's
     /// index. None: as in `parent_key`.
     pub fn child_key(&self, parent: &[u8]) -> Option<KeyOfForeign> {
+        debug_assert!(!self.lacks_index(), "K6: no key is made without the child's index");
         convert(&self.parent.as_ref()?.shape, &self.child.shape, parent)
     }
 }

@@ -5,6 +5,8 @@
 //! **K3** `Table::foreign` is read after that change, never before. So a child that was made under
 //! a lock on the parent is met, and so is one whose foreign key is new.
 //! **K4** A cascade changes a child's newest version or fails.
+//! **K6** While a child lacks the index of a foreign key, no parent row goes unless the child is
+//! empty.
 //!
 //! Everything belongs to one row operation, which is undone as a whole. A chain of cascades is as
 //! long as its list of [`Level`]s, which bounds the thread's stack.
@@ -296,10 +298,14 @@ impl RowWriter {
         let action = row.action(key);
         // An update cascade that changes nothing does no harm.
         let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
-        let prefix = match key.child_key(old) {
-            Some(KeyOfForeign::Key(prefix)) if follows => prefix,
-            Some(_) => return Ok(true),
-            None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
+        let prefix = match key.lacks_index() {
+            true if follows => Vec::new(),
+            true => return Ok(true),
+            false => match key.child_key(old) {
+                Some(KeyOfForeign::Key(prefix)) if follows => prefix,
+                Some(_) => return Ok(true),
+                None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
+            },
         };
         let above = Above {
             level: row.level,
@@ -307,11 +313,13 @@ impl RowWriter {
             changed,
             index: end.index,
         };
-        let was_child = above.was_child(key, &prefix)?;
+        // Without the child's index each of its rows counts, and is not changed (K6).
+        let changes_children = action.changes_children() && !key.lacks_index();
+        let was_child = !key.lacks_index() && above.was_child(key, &prefix)?;
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
-        if was_child && !action.changes_children() {
+        if was_child && !changes_children {
             return Err(Error::RowIsReferenced(key.fault(children.table.name())));
         }
         if was_child {
@@ -322,7 +330,7 @@ impl RowWriter {
         if end.index == key.child.index {
             children.ignore(old);
         }
-        match action.changes_children() {
+        match changes_children {
             false => self.refuse(trx, key, &mut children),
             true => self.cascade(trx, row, above, key, &mut children),
         }
@@ -464,6 +472,7 @@ impl RowWriter {
             row: &after.row,
             changes: &changes,
             pk_rewritten: has_clustered_column(layout, key),
+            keeps_unindexed: after.keeps_unindexed,
         };
         let changed = match after.pk == before.pk {
             true if after.row == before.row && changes.is_empty() => return Ok(Step::Unchanged),

@@ -11,6 +11,9 @@
 //! of a row above in a chain of cascades that would be written after the cascade.
 //!
 //! **K5** An operation runs again if its foreign keys were bound anew meanwhile.
+//! **K6** The child of a foreign key may have lost the index that served it, without checks. Then
+//! no row is inserted or gets other values in the foreign key's columns; and no parent row goes
+//! while the child has rows (`cascade`).
 //!
 //! No latch is held. Called by the steps of row changes.
 use crate::base::sync::holds_no_latch;
@@ -78,6 +81,13 @@ impl RowWriter {
         for key in keys.references.iter().filter(checked) {
             if key.child.table != layout.id || !has_index(layout, key.child.index) {
                 return Ok(None);
+            }
+            if key.lacks_index() {
+                match changed.keeps_unindexed() {
+                    true => continue,
+                    // As in InnoDB, before a duplicate key.
+                    false => return Err(Error::NoReferencedRow(key.fault(table.name()))),
+                }
             }
             let Some(child_key) = changed.new_reference(layout, key)? else {
                 continue;
