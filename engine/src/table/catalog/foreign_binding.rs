@@ -187,7 +187,13 @@ pub(in crate::table) fn check_own(
                     parent: true,
                     index: unchecked || index_for(old, &before.columns).is_none(),
                 };
-                check_key(catalog, layout, spec, parent.filter(|_| had_parent && !unchecked), may_lack)?;
+                check_key(
+                    catalog,
+                    layout,
+                    spec,
+                    parent.filter(|_| had_parent && !unchecked),
+                    may_lack,
+                )?;
             }
             // As in InnoDB, a new one to the table itself needs an index that exists already.
             None => {

@@ -195,12 +195,15 @@ impl Shape {
         MadeRow {
             row: Shape::encode(row),
             entries: self.indexes.iter().enumerate().map(entry).collect(),
+            keeps_unindexed: false,
             pk,
         }
     }
     /// The columns of the foreign keys that no index serves stay.
     fn keeps_unindexed(&self, old: &Fields, new: &Fields) -> bool {
-        let keys = [&self.pk].into_iter().chain(self.indexes.iter().map(|(parts, _)| parts));
+        let keys = [&self.pk]
+            .into_iter()
+            .chain(self.indexes.iter().map(|(parts, _)| parts));
         let keys = Vec::from_iter(keys.map(|parts| self.key_parts(parts)));
         let lacks_index = |spec: &&ForeignKeySpec| !keys.iter().any(|parts| begins_with(parts, &spec.columns));
         let columns = self.foreign.iter().filter(lacks_index).flat_map(|spec| &spec.columns);

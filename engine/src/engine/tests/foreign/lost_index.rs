@@ -2,7 +2,7 @@
 use super::family::*;
 use crate::base::{Error, Result};
 use crate::engine::tests::fixture::{change_of, config};
-use crate::engine::Engine;
+use crate::engine::{Close, Engine};
 use crate::io::SimDisk;
 use crate::table::{CreateMode, ForeignAction, IndexChange, IndexSpec, KeyChange};
 use crate::txn::ThreadWaiter;
@@ -85,7 +85,11 @@ fn nothing_that_needs_the_index_is_done() {
         assert_eq!(why(t.update(&mut trx, "c", "10 1 0", "14 1 0")), no_parent);
         let children = "children: f of c";
         assert_eq!(why(t.delete(&mut trx, "p", "1 a")), children);
-        assert_eq!(why(t.delete(&mut trx, "p", "3 c")), children, "nobody knows that it has none");
+        assert_eq!(
+            why(t.delete(&mut trx, "p", "3 c")),
+            children,
+            "nobody knows that it has none"
+        );
         assert_eq!(why(t.update(&mut trx, "p", "1 a", "4 a")), children);
         t.update(&mut trx, "p", "1 a", "1 z").expect("the key stays");
         t.update(&mut trx, "c", "10 1 0", "10 1 5").expect("other columns");
@@ -146,7 +150,7 @@ fn a_start_binds_it_without_its_index() {
     t.fill("p", &["1 a"]);
     t.fill("c", &["10 1 0"]);
     drop_index(&t, true).expect("dropped");
-    t.engine.close().expect("close");
+    t.engine.close(Close::Fast).expect("close");
     drop(t);
     let engine = Engine::open(disk, config()).expect("open");
     let t = Family::of(engine, &without_index(Restrict));
