@@ -375,6 +375,7 @@ private:
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
   slc_autoinc_series m_autoinc_series= {0, 1, 0};  // of the values that it gave last
+  ulonglong m_autoinc_rows= 0;          // of the statement, that may still take values; 0: unknown
 };
 
 #endif

@@ -100,11 +100,14 @@ int ha_sluice::insert(const uchar *record)
 {
   if (const int error= connect_to_write())
     return error;
-  if (table->next_number_field && record == table->record[0])
+  const bool may_be_numbered= table->next_number_field && record == table->record[0];
+  if (may_be_numbered)
     if (const int error= update_auto_increment())
       return m_autoinc_error ? m_autoinc_error : error;
   const AutoincRaise raise= autoinc_note(record);
   const int error= insert_numbered(record);
+  if (may_be_numbered && m_autoinc_rows)
+    m_autoinc_rows--;
   autoinc_settle(record, raise, error);
   return error;
 }

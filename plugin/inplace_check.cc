@@ -158,6 +158,8 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   const bool may_rebuild= algorithm == Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT || algorithm == Alter_info::ALTER_TABLE_ALGORITHM_INPLACE;
   if ((info->handler_flags & ALTER_COLUMN_NOT_NULLABLE) && may_rebuild && refuse_not_null(ha_thd(), m_share->name(), info))
     return HA_ALTER_ERROR;
+  if ((info->handler_flags & ALTER_COLUMN_NULLABLE) && refuse_nullable(ha_thd(), m_share->name(), info))
+    return HA_ALTER_ERROR;
   const std::unique_ptr<Codec> codec= Codec::build(altered);
   const ColumnChange change(table, *m_codec, altered, *codec, info);
   info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info, m_share->table());

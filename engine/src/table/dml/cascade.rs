@@ -5,8 +5,7 @@
 //! **K3** `Table::foreign` is read after that change, never before. So a child that was made under
 //! a lock on the parent is met, and so is one whose foreign key is new.
 //! **K4** A cascade changes a child's newest version or fails.
-//! **K6** While a child lacks the index of a foreign key, no parent row goes unless the child is
-//! empty.
+//! **K6** While a child lacks the index of a foreign key, no parent row goes.
 //!
 //! Everything belongs to one row operation, which is undone as a whole. A chain of cascades is as
 //! long as its list of [`Level`]s, which bounds the thread's stack.
@@ -298,14 +297,16 @@ impl RowWriter {
         let action = row.action(key);
         // An update cascade that changes nothing does no harm.
         let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
-        let prefix = match key.lacks_index() {
-            true if follows => Vec::new(),
-            true => return Ok(true),
-            false => match key.child_key(old) {
-                Some(KeyOfForeign::Key(prefix)) if follows => prefix,
-                Some(_) => return Ok(true),
-                None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
-            },
+        if key.lacks_index() && follows {
+            // As in InnoDB, also if the child is empty.
+            let child = self.children.table_of(&key.child);
+            return child.map_or(Ok(false), |child| Err(Error::RowIsReferenced(key.fault(child.name()))));
+        }
+        let prefix = match follows.then(|| key.child_key(old)) {
+            None => return Ok(true),
+            Some(Some(KeyOfForeign::Key(prefix))) => prefix,
+            Some(Some(KeyOfForeign::Null)) => return Ok(true),
+            Some(None) => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
         };
         let above = Above {
             level: row.level,
@@ -313,13 +314,11 @@ impl RowWriter {
             changed,
             index: end.index,
         };
-        // Without the child's index each of its rows counts, and is not changed (K6).
-        let changes_children = action.changes_children() && !key.lacks_index();
-        let was_child = !key.lacks_index() && above.was_child(key, &prefix)?;
+        let was_child = above.was_child(key, &prefix)?;
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
-        if was_child && !changes_children {
+        if was_child && !action.changes_children() {
             return Err(Error::RowIsReferenced(key.fault(children.table.name())));
         }
         if was_child {
@@ -330,7 +329,7 @@ impl RowWriter {
         if end.index == key.child.index {
             children.ignore(old);
         }
-        match changes_children {
+        match action.changes_children() {
             false => self.refuse(trx, key, &mut children),
             true => self.cascade(trx, row, above, key, &mut children),
         }

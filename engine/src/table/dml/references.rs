@@ -13,7 +13,7 @@
 //! **K5** An operation runs again if its foreign keys were bound anew meanwhile.
 //! **K6** The child of a foreign key may have lost the index that served it, without checks. Then
 //! no row is inserted or gets other values in the foreign key's columns; and no parent row goes
-//! while the child has rows (`cascade`).
+//! (`cascade`).
 //!
 //! No latch is held. Called by the steps of row changes.
 use crate::base::sync::holds_no_latch;
