@@ -161,6 +161,8 @@ public:
   const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
   void compute_virtual_columns_of_foreign_record(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
+  bool put_reference(sluice::Buffer &row_buffer, sluice::Buffer &to, const std::vector<Field *> &fields, slc_bytes clustered, slc_bytes row,
+                     slc_value_sink *sink);
 
   /* Galera; certify.cc. HA_ERR_ code, reported. */
   int certify(THD *thd, const uchar *old_record, const uchar *new_record);

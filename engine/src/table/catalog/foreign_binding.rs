@@ -179,8 +179,7 @@ pub(in crate::table) fn check_own(
         let is_it = |other: &&Arc<ForeignKeySpec>| other.name == spec.name && other.parent == spec.parent;
         let old_parent = as_parent.and(old).or(parent);
         match old.and_then(|old| Some((old, old.foreign.iter().find(is_it)?))) {
-            // A foreign key without a fitting parent, or an index, before the statement may have none
-            // afterwards.
+            // A foreign key may lack a fitting parent, or its index, if it did so before.
             Some((old, before)) => {
                 let had_parent = check_key(catalog, old, before, old_parent, MayLack::BOTH).is_ok();
                 let may_lack = MayLack {

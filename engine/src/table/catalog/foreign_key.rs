@@ -107,7 +107,7 @@ impl ForeignKey {
     pub fn parts(&self) -> usize {
         self.spec.columns.len()
     }
-    /// The child has lost the index. Any row of it may refer to any parent row: nobody can tell.
+    /// The child has lost the index, while checks were off.
     pub fn lacks_index(&self) -> bool {
         self.child.shape.parts.is_empty()
     }
@@ -172,15 +172,20 @@ fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {
             }
             image = &image[1..];
         }
-        if other.nullable {
-            out.push(null_byte(other, 1));
-        }
-        match part.inverted == other.inverted {
-            true => out.extend_from_slice(image),
-            false => out.extend(image.iter().map(|byte| !byte)),
-        }
+        put_image(&mut out, other, part.inverted, image);
     }
     Some(KeyOfForeign::Key(out))
+}
+
+/// Appends a part that is not NULL. `image`: of its value, without a null byte.
+pub fn put_image(to: &mut Vec<u8>, part: &PartShape, is_inverted: bool, image: &[u8]) {
+    if part.nullable {
+        to.push(null_byte(part, 1));
+    }
+    match part.inverted == is_inverted {
+        true => to.extend_from_slice(image),
+        false => to.extend(image.iter().map(|byte| !byte)),
+    }
 }
 
 fn null_byte(part: &PartShape, byte: u8) -> u8 {

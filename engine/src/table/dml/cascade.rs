@@ -12,18 +12,17 @@
 //!
 //! No latch is held. Called by the steps of row changes; the row maker is called from here.
 use crate::base::sync::holds_no_latch;
-use crate::base::sync::holds_nothing;
 use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::References;
+use crate::table::dml::references::{row_maker, References};
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
-use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, RowMaker, Trx};
+use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, Trx};
 use std::sync::Arc;
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
@@ -424,7 +423,7 @@ impl RowWriter {
     fn delete_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
         let name = table.name();
         let mut made = MadeRow::default();
-        maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
+        row_maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
         let entries = entries_of(&made);
         let changed = ChangedRow::Deleted {
             pk: &child.pk,
@@ -448,7 +447,7 @@ impl RowWriter {
     fn update_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
         let (key, layout, name) = (cascade.key, table.layout(), table.name());
         let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
-        maker(trx, key, &name)?.changed(
+        row_maker(trx, key, &name)?.changed(
             child.as_made_of(&name),
             key.ordinal,
             cascade.value,
@@ -513,20 +512,6 @@ impl Child {
             pk: &self.pk,
             row: &self.row,
         }
-    }
-}
-
-fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut dyn RowMaker> {
-    debug_assert!(
-        holds_nothing(),
-        "the row maker is the server's: it may wait, and call back"
-    );
-    match trx.row_maker.as_deref_mut() {
-        Some(maker) => Ok(maker),
-        None => Err(Error::Unsupported(format!(
-            "a cascade of foreign key {} of table {table} in a session without a row maker",
-            key.spec.name
-        ))),
     }
 }
 

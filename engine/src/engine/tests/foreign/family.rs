@@ -12,7 +12,7 @@ use crate::index::key_shape::{LevelForm, PartImage, PartShape, StringLevel};
 use crate::io::Disk;
 use crate::table::catalog::foreign_key::begins_with;
 use crate::table::*;
-use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, ReferenceValue, RowMaker, ThreadWaiter, Trx};
+use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker, ThreadWaiter, Trx};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -268,6 +268,21 @@ impl RowMaker for Maker {
         }
         *after = shape.made(&row);
         after.keeps_unindexed = shape.keeps_unindexed(&Shape::decode(of.row), &row);
+        Ok(())
+    }
+    fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
+        let (shape, row) = (&self.0[of.table], Shape::decode(of.row));
+        for name in &shape.foreign[foreign as usize].columns {
+            let parts: Parts = vec![(shape.column(name), false)];
+            let described = shape.key_parts(&parts).swap_remove(0);
+            let image = shape.key(&parts, &row);
+            let nulls = described.shape.nullable as usize;
+            let is_null = described.shape.nullable && image[0] == 0;
+            to.push(MadeValue {
+                domain: described.domain,
+                image: (!is_null).then(|| image[nulls..].to_vec()),
+            });
+        }
         Ok(())
     }
 }
