@@ -123,7 +123,7 @@ uint32_t Codec::index_flags(uint index) const
 /* An ascending part. `length`: as KEY_PART_INFO::length. */
 KeyPart Codec::part_of(const TABLE *table, const Field *field, uint length)
 {
-  KeyPart part;
+  KeyPart part{};
   part.column= column_of(table, field);
   part.nullable= part.column.null_bit != 0;
   part.descending= false;

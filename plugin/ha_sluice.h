@@ -288,6 +288,7 @@ private:
 
   /* virtual_columns.cc */
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
+  void compute_columns(uchar *record, const uint16 *numbers, size_t count);
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void compute_virtual_column(uchar *record, uint16 number);
@@ -377,6 +378,7 @@ private:
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
   slc_autoinc_series m_autoinc_series= {0, 1, 0};  // of the values that it gave last
+  std::vector<uint16> m_wanted_virtual; // while they are computed
   ulonglong m_autoinc_rows= 0;          // of the statement, that may still take values; 0: unknown
 };
 
