@@ -277,7 +277,7 @@ slc_err OnlineRebuild::publish(const std::vector<OnlineRebuild *> &all)
     each->m_writes= nullptr;
     slc_table_close(each->m_new);
     each->m_new= nullptr;
-    list.push_back({each->m_old, each->m_new_name.c_str()});
+    list.push_back({each->m_old, each->m_new_name.c_str(), each->numbers_rows()});
   }
   const int unchecked= !checks_foreign_keys(all.front()->m_thd);
   if (const slc_err error= slc_tables_replace(engine, list.data(), static_cast<uint32_t>(list.size()), unchecked))

@@ -176,6 +176,7 @@ pub unsafe extern "C" fn slc_table_truncate(
 pub struct slc_replacement {
     table: *mut slc_table,
     rebuilt: *const c_char,
+    own_counter: i32,
 }
 
 #[no_mangle]
@@ -188,11 +189,20 @@ pub unsafe extern "C" fn slc_tables_replace(
     unsafe {
         change(engine, |engine| {
             let mut replacements = Vec::new();
-            for slc_replacement { table, rebuilt } in array(list, count) {
+            for slc_replacement {
+                table,
+                rebuilt,
+                own_counter,
+            } in array(list, count)
+            {
                 let table = slc_table::of(*table);
                 check_writable(table.read_only)?;
                 let (table, rebuilt) = (&table.table, name(*rebuilt)?);
-                replacements.push(Replacement { table, rebuilt });
+                replacements.push(Replacement {
+                    table,
+                    rebuilt,
+                    has_own_counter: *own_counter != 0,
+                });
             }
             engine
                 .store()

@@ -462,10 +462,12 @@ fn several_tables_are_replaced_at_once() {
         Replacement {
             table: &rig.table,
             rebuilt: "rebuilt",
+            has_own_counter: false,
         },
         Replacement {
             table: &opened[0],
             rebuilt: "rebuilt_other",
+            has_own_counter: false,
         },
     ];
     tables.replace_tables(&replacements, false).expect("replaced");
