@@ -116,6 +116,9 @@ void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
   case SLC_ORPHANS_NOT_COMPARED:
     text+= "not checked, because definitions changed all the time; run CHECK TABLE again";
     break;
+  case SLC_ORPHANS_NO_CHILD_INDEX:
+    text+= "not checked, because the table has no index for it; add one";
+    break;
   case SLC_ORPHANS_NO_TABLE:
     text+= std::to_string(orphans->rows) + " rows refer to table " + parent + ", which is missing or has no index for it";
     break;

@@ -76,8 +76,12 @@ void ha_sluice::get_auto_increment(ulonglong offset, ulonglong increment, ulongl
   m_autoinc_series= {offset, increment, table->next_number_field->get_max_int_value()};
   /* TRADITIONAL: the counter moves with the row, in autoinc_note(). */
   const int take= settings.autoinc_lock_mode != AUTOINC_TRADITIONAL;
+  /* As in InnoDB: what the server wants first is how many rows there are, if it knows. Where a row
+     brings a number of its own, the rest of the statement takes as many as it has rows. */
+  if (!m_autoinc_rows)
+    m_autoinc_rows= wanted ? wanted : 1;
   uint64_t value;
-  *reserved= slc_table_autoinc_reserve(m_share->table(), &m_autoinc_series, wanted, take, &value);
+  *reserved= slc_table_autoinc_reserve(m_share->table(), &m_autoinc_series, m_autoinc_rows, take, &value);
   *first= value;
 }
 

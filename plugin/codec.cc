@@ -124,6 +124,34 @@ uint32_t Codec::index_flags(uint index) const
   return (m_keys[index].unique ? SLC_INDEX_UNIQUE : 0) | (is_wide(index) ? SLC_INDEX_WIDE : 0);
 }
 
+/* An ascending part. `length`: as KEY_PART_INFO::length. */
+KeyPart Codec::part_of(const TABLE *table, const Field *field, uint length)
+{
+  KeyPart part{};
+  part.column= column_of(table, field);
+  part.nullable= part.column.null_bit != 0;
+  part.descending= false;
+  part.length= length;
+  part.store_length= 0;
+  const bool prefix= part.column.kind == Kind::BLOBS || length < field->key_length();
+  part.decodable= part.column.kind <= Kind::BYTES && !prefix;
+  part.prefix_chars= 0;
+  if (part.column.is_fixed())
+    part.image_length_max= prefix ? length : part.column.length;
+  else
+  {
+    const uint chars= length / part.column.charset->mbmaxlen;
+    if (prefix)
+      part.prefix_chars= chars;
+    part.string.init(part.column.charset, part.column.kind == Kind::CHARS ? chars : 0);
+    part.image_length_max= static_cast<uint32>(part.string.length_max(length));
+  }
+  part.image_length_max+= part.nullable;
+  return part;
+}
+
+KeyPart Codec::whole_part(const TABLE *table, const Field *field) { return part_of(table, field, field->key_length()); }
+
 void Codec::build_key(uint index)
 {
   const KEY &key= m_table->key_info[index];
@@ -138,26 +166,11 @@ void Codec::build_key(uint index)
     if (!field->stored_in_db() && !std::count(m_indexed_virtual.begin(), m_indexed_virtual.end(), field->field_index))
       m_indexed_virtual.push_back(field->field_index);
     KeyPart &part= layout.parts[i];
-    part.column= column_of(m_table, field);
-    part.nullable= part.column.null_bit != 0;
+    part= part_of(m_table, field, info.length);
     part.descending= info.key_part_flag & HA_REVERSE_SORT;
-    part.length= info.length;
     part.store_length= info.store_length;
-    const bool prefix= part.column.kind == Kind::BLOBS || info.length < field->key_length();
-    part.decodable= part.column.kind <= Kind::BYTES && !prefix;
-    part.prefix_chars= 0;
-    if (part.column.is_fixed())
-      part.image_length_max= prefix ? info.length : part.column.length;
-    else
-    {
-      if (prefix)
-        part.prefix_chars= info.length / part.column.charset->mbmaxlen;
-      part.string.init(part.column.charset, part.column.kind == Kind::CHARS ? info.length / part.column.charset->mbmaxlen : 0);
-      part.image_length_max= static_cast<uint32>(part.string.length_max(info.length));
-    }
-    layout.image_length_usual+= part.nullable + (part.column.is_fixed() ? part.image_length_max
-                                                                        : static_cast<uint32>(part.string.length_usual(info.length)));
-    part.image_length_max+= part.nullable;
+    layout.image_length_usual+= part.column.is_fixed() ? part.image_length_max
+                                                       : part.nullable + static_cast<uint32>(part.string.length_usual(info.length));
     layout.fixed&= part.column.is_fixed() && !part.nullable;
     layout.image_length_max+= part.image_length_max;
   }

@@ -150,6 +150,10 @@ public:
   /* The record's field objects belong to this TABLE now (handler::change_table_ptr). */
   void set_table(TABLE *table) { m_table= table; }
 
+  /* The part that an ascending index on the whole column would have. Not of a BLOB. */
+  static KeyPart whole_part(const TABLE *table, const Field *field);
+  /* Appends the image of such a part's value, without a null byte. */
+  void put_image(Buffer &to, KeyPart part, const uchar *record) const;
   /* Appends the key image of a record; true when a part is NULL. */
   bool put_key(Buffer &to, uint index, const uchar *record) const;
   /* Appends the image of the key's first `count` parts as a cluster's nodes compare it, in parent
@@ -204,6 +208,7 @@ private:
   static void get_clustered(uchar *record, slc_bytes clustered, const std::vector<KeyedColumn> &columns);
   explicit Codec(TABLE *table);
   void build_key(uint index);
+  static KeyPart part_of(const TABLE *table, const Field *field, uint length);
   void build_raw(uint index);
   void build_row();
   uchar *put_part(uchar *to, const KeyPart &part, const uchar *record) const;

@@ -195,6 +195,13 @@ uchar *Codec::put_part_tuple(uchar *to, const KeyPart &part, const uchar *tuple)
   return to;
 }
 
+void Codec::put_image(Buffer &to, KeyPart part, const uchar *record) const
+{
+  part.image_length_max-= part.nullable;
+  part.nullable= false;
+  to.end_at(put_part(to.reserve(part.image_length_max), part, record));
+}
+
 bool Codec::put_certified(Buffer &to, uint index, uint count, const uchar *record) const
 {
   const KeyLayout &layout= m_keys[index];

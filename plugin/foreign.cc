@@ -99,7 +99,8 @@ FOREIGN_KEY_INFO *info_of(THD *thd, const ForeignKey &key)
   {
     info->foreign_fields.push_back(kept(thd, key.columns[i]), thd->mem_root);
     info->referenced_fields.push_back(kept(thd, key.parent_columns[i]), thd->mem_root);
-    if (key.child_nullable[i])
+    /* As InnoDB, which lets a parent's column become NULL then. */
+    if (key.child_nullable[i] || key.child_index.empty())
       info->set_nullable(thd, false, i, columns);
     if (key.parent_nullable[i])
       info->set_nullable(thd, true, i, columns);

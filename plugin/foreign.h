@@ -57,6 +57,9 @@ bool checks_foreign_keys(const THD *thd);
 /* As InnoDB does before an ALTER in place: a column that a foreign key sets to NULL, or may get
    NULL from its parent, must not become NOT NULL. True: the user knows. */
 bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info);
+/* As the server does before it copies: a column whose NULL would go to children that are NOT NULL
+   must not become NULL. */
+bool refuse_nullable(THD *thd, const char *table, const Alter_inplace_info *info);
 
 /* slc_foreign_def with the memory that they point into. */
 class ForeignDefinition

@@ -421,6 +421,30 @@ bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info
   return false;
 }
 
+bool refuse_nullable(THD *thd, const char *table, const Alter_inplace_info *info)
+{
+  if (!thd->is_strict_mode())
+    return false;
+  const std::vector<ForeignKey> keys= foreign_keys_by_name(SLC_FOREIGN_OF_PARENT, table);
+  List_iterator<Create_field> columns(info->alter_info->create_list);
+  while (const Create_field *column= columns++)
+  {
+    if (!column->field || !(column->field->flags & NOT_NULL_FLAG) || (column->flags & NOT_NULL_FLAG))
+      continue;
+    for (const ForeignKey &key : keys)
+      for (size_t i= 0; i < key.parent_columns.size(); i++)
+        if (key.on_update == SLC_FOREIGN_CASCADE && !key.child_index.empty() && !key.child_nullable[i] &&
+            same_name(key.parent_columns[i], column->field->field_name.str))
+        {
+          const TablePath child(key.child);
+          my_error(ER_FK_COLUMN_CANNOT_CHANGE_CHILD, MYF(0), column->field->field_name.str, key.constraint().c_str(),
+                   (child.schema + "." + child.table).c_str());
+          return true;
+        }
+  }
+  return false;
+}
+
 /* The statement gives the new foreign key this name. */
 static bool is_given(const Alter_info *alter, const std::string &constraint)
 {

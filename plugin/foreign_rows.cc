@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "ha_sluice.h"
+#include "key_parts.h"
 #include "settings.h"
 #include "sql_base.h"
 #include "table_cache.h"
@@ -48,6 +49,22 @@ bool same_bytes(const TABLE *table, const Field *field, const uchar *a, const uc
 } // namespace
 
 /* ---- what has changed ---- */
+
+bool keeps_unindexed(const std::vector<ForeignKey> &keys, const TABLE *table, const uchar *before, const uchar *after, bool are_whole)
+{
+  const auto keeps= [&](const std::string &name) {
+    const Field *const field= field_of(table, name);
+    if (!field || !field->stored_in_db())
+      return false;
+    if (!are_whole && !bitmap_is_set(table->write_set, field->field_index))
+      return true;
+    return (are_whole || bitmap_is_set(table->read_set, field->field_index)) && same_bytes(table, field, before, after);
+  };
+  for (const ForeignKey &key : keys)
+    if (key.child_index.empty() && !std::all_of(key.columns.begin(), key.columns.end(), keeps))
+      return false;
+  return true;
+}
 
 /* The engine sees that an entry of the parent's index gets other bytes, not which columns do. */
 bool ForeignRows::keeps(const std::string &parent, const std::vector<Field *> &columns) const
@@ -195,6 +212,28 @@ int ForeignRows::changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes
     [&] { return self->change(string_of(table), foreign, pk, row, string_of(parent), parent_pk, parent_row, before, after); });
 }
 
+int ForeignRows::reference(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to)
+{
+  ForeignRows *const self= static_cast<ForeignRows *>(ctx);
+  return self->guarded([&] { return self->put_reference(string_of(table), foreign, pk, row, to); });
+}
+
+int ForeignRows::put_reference(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to)
+{
+  ha_sluice *const handler= child(table);
+  const ForeignKey *const key= handler ? key_of(table, foreign) : nullptr;
+  if (!key)
+    return handler ? HA_ERR_TABLE_DEF_CHANGED : m_error;
+  std::vector<Field *> fields;
+  for (const std::string &name : key->columns)
+  {
+    fields.push_back(field_of(handler->get_table(), name));
+    if (!fields.back())
+      return HA_ERR_TABLE_DEF_CHANGED;
+  }
+  return handler->put_reference(m_record, m_reference, fields, pk, row, to) ? 0 : bad_row(table.c_str());
+}
+
 /* `parent` empty: the columns become NULL. */
 int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent_path,
                         slc_bytes parent_pk, slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after)
@@ -226,6 +265,7 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   if (from && keeps(parent_path, from_fields))
   {
     handler->put_made(after, record, pk);
+    slc_row_sink_keeps_unindexed(after);
     return 0;
   }
   const uchar *const values= from ? from->foreign_values(m_parent_record, parent_pk, parent_row, from_fields) : nullptr;
@@ -248,6 +288,8 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   note_made(table, handler->get_table(), to_fields, old_record, record);
   handler->compute_virtual_columns_of_foreign_record(record);
   handler->put_made(after, record, pk);
+  if (keeps_unindexed(m_keys[table], handler->get_table(), old_record, record, true))
+    slc_row_sink_keeps_unindexed(after);
   return handler->certify(m_thd, nullptr, record);
 }
 
@@ -268,6 +310,26 @@ uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes stor
     return nullptr;
   compute_virtual_columns_of_foreign_record(record);
   return record;
+}
+
+/* False: the bytes are no row. */
+bool ha_sluice::put_reference(Buffer &row_buffer, Buffer &to, const std::vector<Field *> &fields, slc_bytes clustered, slc_bytes row,
+                              slc_value_sink *sink)
+{
+  const uchar *const record= foreign_values(row_buffer, clustered, row, fields);
+  if (!record)
+    return false;
+  for (const Field *field : fields)
+  {
+    const KeyPart part= Codec::whole_part(table, field);
+    const std::string domain= domain_of(table, part);
+    const bool is_null= part.column.is_null(record);
+    to.clear();
+    if (!is_null)
+      m_codec->put_image(to, part, record);
+    slc_value_sink_put(sink, {reinterpret_cast<const uchar *>(domain.data()), domain.size()}, is_null, to.bytes());
+  }
+  return true;
 }
 
 /* The row with these columns, of a table that the statement may be using. */

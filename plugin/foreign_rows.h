@@ -18,13 +18,18 @@ class ha_sluice;
 
 namespace sluice {
 
+/* Of `keys`, those of the table: the columns of the ones whose index is gone have the same values.
+   False also if one of them is not stored, or written and not read. `are_whole`: all columns are in
+   the records. */
+bool keeps_unindexed(const std::vector<ForeignKey> &keys, const TABLE *table, const uchar *before, const uchar *after, bool are_whole);
+
 class ForeignRows
 {
 public:
   explicit ForeignRows(THD *thd) : m_thd(thd) {}
   ~ForeignRows() { end_statement(); }
   ForeignRows(const ForeignRows &)= delete;
-  slc_row_maker maker() { return {this, entries, changed}; }
+  slc_row_maker maker() { return {this, entries, changed, reference}; }
   /* The statement's own row gets this new form. Children whose columns of the parent keep their
      bytes are left alone. */
   class Update
@@ -49,6 +54,7 @@ private:
   static int entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
   static int changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
                      slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+  static int reference(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
   template <typename Body> int guarded(const Body &body);
   int change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent, slc_bytes parent_pk,
              slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
@@ -56,6 +62,7 @@ private:
   ha_sluice *parent(const std::string &path);
   ha_sluice *opened_here(const std::string &path);
   TABLE *open(const std::string &path);
+  int put_reference(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
   const ForeignKey *key_of(const std::string &child, uint32_t ordinal);
 
   bool keeps(const std::string &parent, const std::vector<Field *> &columns) const;
@@ -73,7 +80,7 @@ private:
   std::map<std::string, std::vector<uint16>> m_made;
   std::map<std::string, std::vector<ForeignKey>> m_keys; // by child; for one statement
   std::vector<TABLE *> m_opened;
-  Buffer m_parent_record, m_record, m_old_record;
+  Buffer m_parent_record, m_record, m_old_record, m_reference;
 };
 
 } // namespace sluice

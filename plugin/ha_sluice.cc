@@ -310,6 +310,7 @@ int ha_sluice::reset()
   m_exclusive_on_duplicate= false;
   m_ignores_duplicates= false;
   m_bulk_begins= false;
+  m_autoinc_rows= 0;
   m_semi= SEMI_OFF;
   m_scan.is_set_up= false;
   m_ds_mrr.dsmrr_close();

@@ -168,6 +168,8 @@ public:
   const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
   void compute_virtual_columns_of_foreign_record(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
+  bool put_reference(sluice::Buffer &row_buffer, sluice::Buffer &to, const std::vector<Field *> &fields, slc_bytes clustered, slc_bytes row,
+                     slc_value_sink *sink);
 
   /* Galera; certify.cc. HA_ERR_ code, reported. */
   int certify(THD *thd, const uchar *old_record, const uchar *new_record);
@@ -262,6 +264,7 @@ private:
   int remove(const uchar *record);
   slc_bytes clustered_of(sluice::Buffer &to, const uchar *record) const;
   bool rewrites_primary_key(const uchar *old_record, const uchar *new_record) const;
+  uint32_t update_flags(const uchar *old_record, const uchar *new_record) const;
   void put_entries(const uchar *record, slc_bytes clustered, std::vector<sluice::EntryImage> &images);
   int duplicate(slc_err error);
   int update_in_place(const uchar *old_record, const uchar *new_record, slc_bytes clustered);
@@ -293,6 +296,7 @@ private:
 
   /* virtual_columns.cc */
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
+  void compute_columns(uchar *record, const uint16 *numbers, size_t count);
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void compute_virtual_column(uchar *record, uint16 number);
@@ -387,6 +391,8 @@ private:
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
   slc_autoinc_series m_autoinc_series= {0, 1, 0};  // of the values that it gave last
+  std::vector<uint16> m_wanted_virtual; // while they are computed
+  ulonglong m_autoinc_rows= 0;          // of the statement, that may still take values; 0: unknown
 };
 
 #endif

@@ -6,6 +6,7 @@
 #include "ha_sluice.h"
 #include "engine.h"
 #include "errors.h"
+#include "foreign_rows.h"
 
 using namespace sluice;
 
@@ -113,11 +114,14 @@ int ha_sluice::insert(const uchar *record)
 {
   if (const int error= connect_to_write())
     return error;
-  if (table->next_number_field && record == table->record[0])
+  const bool may_be_numbered= table->next_number_field && record == table->record[0];
+  if (may_be_numbered)
     if (const int error= update_auto_increment())
       return m_autoinc_error ? m_autoinc_error : error;
   const AutoincRaise raise= autoinc_note(record);
   const int error= insert_numbered(record);
+  if (may_be_numbered && m_autoinc_rows)
+    m_autoinc_rows--;
   autoinc_settle(record, raise, error);
   return error;
 }
@@ -228,14 +232,21 @@ int ha_sluice::update_in_place(const uchar *old_record, const uchar *new_record,
   }
   const slc_err error= slc_row_update(trx(), m_share->table(), clustered, m_write.row.bytes(), changes,
                                       static_cast<uint32_t>(m_write.images.size()), m_exclusive_on_duplicate,
-                                      rewrites_primary_key(old_record, new_record));
+                                      update_flags(old_record, new_record));
   return error ? duplicate(error) : 0;
+}
+
+uint32_t ha_sluice::update_flags(const uchar *old_record, const uchar *new_record) const
+{
+  const uint32_t foreign= slc_table_foreign(m_share->table());
+  return (foreign & 2 && rewrites_primary_key(old_record, new_record) ? SLC_UPDATE_PK_REWRITTEN : 0) |
+         (foreign & 4 && keeps_unindexed(foreign_keys(SLC_FOREIGN_OF_CHILD, m_share->name()), table, old_record, new_record, false) ? SLC_UPDATE_KEEPS_UNINDEXED : 0);
 }
 
 /* Of a parent, by an update that leaves the clustered key as it is: children follow 'a' to 'A'. */
 bool ha_sluice::rewrites_primary_key(const uchar *old_record, const uchar *new_record) const
 {
-  if (!m_codec->has_primary_key() || !(slc_table_foreign(m_share->table()) & 2))
+  if (!m_codec->has_primary_key())
     return false;
   for (const KeyPart &part : m_codec->key(m_codec->primary()).parts)
     if (!part.column.is_null(old_record) && !same_bytes(part.column.value(old_record), part.column.value(new_record)))

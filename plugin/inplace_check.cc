@@ -156,6 +156,24 @@ bool fills_null(const ColumnChange &change, const TABLE *altered)
   return false;
 }
 
+/* The DEFAULT of a new column is computed now, and is cut to the column's type. While it copies, the
+   server tells, or refuses the ALTER in strict mode. */
+bool cuts_default(const ColumnChange &change, const TABLE *altered)
+{
+  constexpr int TIME_IS_CUT= 3;         // a DATETIME becomes a DATE or TIME, with a note
+  for (uint i= 0; i < altered->s->fields; i++)
+  {
+    Field *const field= altered->field[i];
+    const bool is_computed= field->default_value && field->default_value->flags & (VCOL_SESSION_FUNC | VCOL_TIME_FUNC);
+    if (change.old_field(i) || !field->stored_in_db() || !is_computed)
+      continue;
+    const int result= field->set_default();
+    if (result && result != TIME_IS_CUT)
+      return true;
+  }
+  return false;
+}
+
 /* Why the server has to copy the table; null: it has not. */
 const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                        slc_table *engine_table)
@@ -175,6 +193,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "NULL becomes another value where a TIMESTAMP or AUTO_INCREMENT column becomes NOT NULL";
   if (changes_option_of_rows(info))
     return "the table's options";
+  if (info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN && cuts_default(change, altered))
+    return "the DEFAULT of a new column does not fit it";
   if (adds_check(thd, change, altered, info))
     return "rows have to be checked against a new CHECK";
   if (const char *why= adds_checked_key(altered, info))
@@ -202,6 +222,8 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   const auto algorithm= info->alter_info->algorithm(ha_thd());
   const bool may_rebuild= algorithm == Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT || algorithm == Alter_info::ALTER_TABLE_ALGORITHM_INPLACE;
   if ((info->handler_flags & ALTER_COLUMN_NOT_NULLABLE) && may_rebuild && refuse_not_null(ha_thd(), m_share->name(), info))
+    return HA_ALTER_ERROR;
+  if ((info->handler_flags & ALTER_COLUMN_NULLABLE) && refuse_nullable(ha_thd(), m_share->name(), info))
     return HA_ALTER_ERROR;
   const std::unique_ptr<Codec> codec= Codec::build(altered);
   const ColumnChange change(table, *m_codec, altered, *codec, info);

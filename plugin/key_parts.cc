@@ -68,7 +68,7 @@ static std::string domain_of_fixed(const Field *field, uint length)
 
 /* The past versions of a row share its key with it: no key of a table with system versioning can
    be one end of a foreign key. */
-static std::string domain_of(const TABLE *table, const KeyPart &part)
+std::string domain_of(const TABLE *table, const KeyPart &part)
 {
   const std::string domain= part.column.is_fixed() ? domain_of_fixed(table->field[part.column.field], part.column.length)
                                                    : domain_of_string(part);

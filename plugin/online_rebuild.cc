@@ -201,7 +201,9 @@ slc_err OnlineRebuild::fill()
     {
       m_clustered.clear();
       m_clustered.append(slc_duplicate_pk());
-      m_codec.get_row(m_codec.plan(m_codec.stored()), m_altered->record[0], m_clustered.bytes(), row);
+      /* For the server's message. */
+      if (m_codec.get_row(m_codec.plan(m_codec.stored()), m_altered->record[0], m_clustered.bytes(), row) && m_values.compute())
+        return SLC_ROW_NOT_MADE;
     }
     return error;
   }

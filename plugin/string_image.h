@@ -84,10 +84,10 @@ private:
   static constexpr uint LEVELS_MAX= 6;
   struct Level
   {
-    uint flag;                          // MY_STRXFRM_LEVELn, or 0 for the whole weight string
-    uint unit;
-    Form form;
-    uchar space[4];
+    uint flag= 0;                       // MY_STRXFRM_LEVELn, or 0 for the whole weight string
+    uint unit= 1;
+    Form form= PLAIN;
+    uchar space[4]= {};
     const uchar *skip(const uchar *from, const uchar *end, uchar mask) const;
   };
   CHARSET_INFO *m_cs= nullptr;

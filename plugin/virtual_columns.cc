@@ -19,14 +19,22 @@ using namespace sluice;
 /* From the record's other columns, all of which it must have. */
 template <typename Wanted> void ha_sluice::compute_virtual_columns(uchar *record, const Wanted &wanted)
 {
+  m_wanted_virtual.clear();
+  for (const uint16 number : m_codec->indexed_virtual_columns())
+    if (wanted(number))
+      m_wanted_virtual.push_back(number);
+  compute_columns(record, m_wanted_virtual.data(), m_wanted_virtual.size());
+}
+
+void ha_sluice::compute_columns(uchar *record, const uint16 *numbers, size_t count)
+{
   /* The computation uses tmp_set, which may be what a sort has made the read_set. */
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
   if (record != table->record[0])
     table->move_fields(table->field, record, table->record[0]);
-  for (const uint16 number : m_codec->indexed_virtual_columns())
-    if (wanted(number))
-      table->update_virtual_field(table->field[number], true);
+  for (size_t i= 0; i < count; i++)
+    table->update_virtual_field(table->field[numbers[i]], true);
   if (record != table->record[0])
     table->move_fields(table->field, table->record[0], record);
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
@@ -60,10 +68,8 @@ void ha_sluice::compute_virtual_columns_of_foreign_record(uchar *record)
     compute_virtual_columns(record, [](uint16) { return true; });
 }
 
-void ha_sluice::compute_virtual_column(uchar *record, uint16 number)
-{
-  compute_virtual_columns(record, [number](uint16 other) { return other == number; });
-}
+/* Also one that no index has. */
+void ha_sluice::compute_virtual_column(uchar *record, uint16 number) { compute_columns(record, &number, 1); }
 
 void ha_sluice::complete_virtual_columns(const uchar *record, bool is_new)
 {

@@ -137,6 +137,8 @@ pub struct slc_waiter {
 
 pub const SLC_ON_DUPLICATE_EXCLUSIVE: i32 = 1;
 pub const SLC_ON_DUPLICATE_REPLACE: i32 = 2;
+pub const SLC_UPDATE_PK_REWRITTEN: u32 = 1;
+pub const SLC_UPDATE_KEEPS_UNINDEXED: u32 = 2;
 /// The key that a row has in the index that is scanned; a null pointer: it cannot be computed.
 pub type slc_key_of = unsafe extern "C" fn(ctx: *mut c_void, pk: slc_bytes, row: slc_bytes) -> slc_bytes;
 pub const SLC_LOCK_NONE: u32 = 0;
@@ -242,6 +244,7 @@ pub const SLC_CHECK_MEDIUM: u32 = 1;
 pub const SLC_ORPHANS_NO_ROW: u32 = 0;
 pub const SLC_ORPHANS_NO_TABLE: u32 = 1;
 pub const SLC_ORPHANS_NOT_COMPARED: u32 = 2;
+pub const SLC_ORPHANS_NO_CHILD_INDEX: u32 = 3;
 pub const SLC_LEVEL_PADDED: u8 = 1;
 pub const SLC_LEVEL_FILLED: u8 = 2;
 pub const SLC_STRING_LEVELS_MAX: usize = 6;

@@ -1,9 +1,9 @@
 //! Foreign keys: their definitions, their list, and the rows that a cascade makes.
 //!
 //! # Safety
-//! The contract of `lib.rs`. A `slc_row_sink *` is lent to a callback of `slc_row_maker`, which
-//! uses it until it returns. The context of a row maker is a connection, which outlives its
-//! transaction handle.
+//! The contract of `lib.rs`. A `slc_row_sink *` or `slc_value_sink *` is lent to a callback of
+//! `slc_row_maker`, which uses it until it returns. The context of a row maker is a connection,
+//! which outlives its transaction handle.
 use super::abi::*;
 use super::engine::{array, enter, enter_value, name, slc_engine};
 use super::statistics::part;
@@ -11,7 +11,7 @@ use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::{Error, Result};
 use sluice::table::{Catalog, ForeignAction, ForeignKeySpec, KeyPart, Table};
-use sluice::txn::{ChildRow, MadeEntry, MadeRow, ReferenceValue, RowMaker};
+use sluice::txn::{ChildRow, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker};
 use std::ffi::{c_char, c_int, c_void};
 
 /// # Safety
@@ -99,7 +99,7 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
     let bound = keys.iter().flat_map(|keys| &keys.references);
     for key in bound.filter(|key| parent.is_none_or(|parent| key.spec.parent == parent)) {
         let spec = &key.spec;
-        let child_index = end_index(child, key.child.index);
+        let child_index = end_index(child, key.child.index).filter(|_| !key.lacks_index());
         let parent_table = key.parent.as_ref().and_then(|end| catalog.by_id(end.table));
         let parent = key.parent.as_ref().zip(parent_table.as_deref());
         let parent_index = parent.and_then(|(end, table)| end_index(table, end.index));
@@ -176,7 +176,9 @@ pub unsafe extern "C" fn slc_table_foreign(table: *mut slc_table) -> u32 {
     enter_value(&table.engine, 0, || {
         let keys = table.table.foreign();
         keys.as_ref().map_or(0, |keys| {
-            u32::from(!keys.references.is_empty()) | u32::from(!keys.referenced.is_empty()) << 1
+            let lacks_index = keys.references.iter().any(|key| key.lacks_index());
+            let bits = [!keys.references.is_empty(), !keys.referenced.is_empty(), lacks_index];
+            (0..).zip(bits).map(|(i, bit)| u32::from(bit) << i).sum()
         })
     })
 }
@@ -206,6 +208,30 @@ pub unsafe extern "C" fn slc_row_sink_put(
     made.entries = entries.iter().map(made_entry).collect();
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn slc_row_sink_keeps_unindexed(sink: *mut slc_row_sink) {
+    // SAFETY: the contract above.
+    unsafe { (*(*sink).0).keeps_unindexed = true }
+}
+
+/// What `slc_value_sink *` points to.
+pub struct slc_value_sink(*mut Vec<MadeValue>);
+
+#[no_mangle]
+pub unsafe extern "C" fn slc_value_sink_put(
+    sink: *mut slc_value_sink,
+    domain: slc_bytes,
+    is_null: c_int,
+    image: slc_bytes,
+) {
+    // SAFETY: the contract above, and that of the arguments.
+    let (made, domain, image) = unsafe { (&mut *(*sink).0, domain.get(), image.get()) };
+    made.push(MadeValue {
+        domain: String::from_utf8_lossy(domain).into_owned(),
+        image: (is_null == 0).then(|| image.to_vec()),
+    });
+}
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct slc_row_maker {
@@ -231,6 +257,16 @@ pub struct slc_row_maker {
             parent_row: slc_bytes,
             before: *mut slc_row_sink,
             after: *mut slc_row_sink,
+        ) -> c_int,
+    >,
+    reference: Option<
+        unsafe extern "C" fn(
+            ctx: *mut c_void,
+            table: slc_bytes,
+            foreign: u32,
+            pk: slc_bytes,
+            row: slc_bytes,
+            to: *mut slc_value_sink,
         ) -> c_int,
     >,
 }
@@ -289,6 +325,13 @@ impl RowMaker for slc_row_maker {
                 &mut slc_row_sink(after),
             )
         })
+    }
+    fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
+        let reference = self.reference.ok_or(Error::RowNotMade)?;
+        let table = slc_bytes::of(of.table.as_bytes());
+        let (pk, row) = (slc_bytes::of(of.pk), slc_bytes::of(of.row));
+        // SAFETY: as above.
+        made(unsafe { reference(self.ctx, table, foreign, pk, row, &mut slc_value_sink(to)) })
     }
 }
 

@@ -116,7 +116,7 @@ pub unsafe extern "C" fn slc_row_update(
     changes: *const slc_entry_change,
     change_count: u32,
     x_on_duplicate: i32,
-    pk_rewritten: i32,
+    flags: u32,
 ) -> slc_err {
     unsafe {
         write(trx, table, |engine, trx, table| {
@@ -128,7 +128,8 @@ pub unsafe extern "C" fn slc_row_update(
                         pk: pk.get(),
                         row: new_row.get(),
                         changes: list,
-                        pk_rewritten: pk_rewritten != 0,
+                        pk_rewritten: flags & SLC_UPDATE_PK_REWRITTEN != 0,
+                        keeps_unindexed: flags & SLC_UPDATE_KEEPS_UNINDEXED != 0,
                     };
                     engine
                         .store()

@@ -176,6 +176,7 @@ impl Checker for Callbacks<'_> {
                 OrphanKind::NoParentRow => SLC_ORPHANS_NO_ROW,
                 OrphanKind::NoParentTable => SLC_ORPHANS_NO_TABLE,
                 OrphanKind::NotCompared => SLC_ORPHANS_NOT_COMPARED,
+                OrphanKind::NoChildIndex => SLC_ORPHANS_NO_CHILD_INDEX,
             },
             name: slc_bytes::of(orphans.name.as_bytes()),
             rows: orphans.rows,

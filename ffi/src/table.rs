@@ -176,7 +176,7 @@ pub unsafe extern "C" fn slc_table_truncate(
 pub struct slc_replacement {
     table: *mut slc_table,
     rebuilt: *const c_char,
-    renumbered: u8,
+    own_counter: i32,
 }
 
 #[no_mangle]
@@ -192,17 +192,16 @@ pub unsafe extern "C" fn slc_tables_replace(
             for slc_replacement {
                 table,
                 rebuilt,
-                renumbered,
+                own_counter,
             } in array(list, count)
             {
                 let table = slc_table::of(*table);
                 check_writable(table.read_only)?;
                 let (table, rebuilt) = (&table.table, name(*rebuilt)?);
-                let renumbered = *renumbered != 0;
                 replacements.push(Replacement {
                     table,
                     rebuilt,
-                    renumbered,
+                    has_own_counter: *own_counter != 0,
                 });
             }
             engine

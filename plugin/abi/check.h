@@ -13,9 +13,10 @@ extern "C" {
    named; and the parent of every row that foreign keys have refer to one. */
 enum { SLC_CHECK_QUICK = 0, SLC_CHECK_MEDIUM = 1, SLC_CHECK_EXTENDED = 2 };
 typedef struct slc_check_sink slc_check_sink;
-enum { SLC_ORPHANS_NO_ROW = 0, SLC_ORPHANS_NO_TABLE = 1, SLC_ORPHANS_NOT_COMPARED = 2 };
+enum { SLC_ORPHANS_NO_ROW = 0, SLC_ORPHANS_NO_TABLE = 1, SLC_ORPHANS_NOT_COMPARED = 2, SLC_ORPHANS_NO_CHILD_INDEX = 3 };
 /* The rows of one foreign key whose parent row is missing. NO_TABLE: the parent's table is missing,
-   or has no fitting index. NOT_COMPARED: definitions changed again and again during the check. */
+   or has no fitting index. NOT_COMPARED: definitions changed again and again during the check.
+   NO_CHILD_INDEX: the table has lost the index of the foreign key, so rows were not compared. */
 typedef struct {
   uint32_t foreign;          /* its place in the definition */
   uint32_t kind;             /* SLC_ORPHANS_* */

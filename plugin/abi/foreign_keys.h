@@ -26,7 +26,7 @@ typedef struct {
   /* 1 = the column may be NULL; 0 also if nothing is known of the column */
   const uint8_t *child_nullable, *parent_nullable;
   /* names of the indexes that serve it ("PRIMARY": the clustered one); parent_index is empty if it
-     has no parent now */
+     has no parent now, child_index if the child has lost the index */
   slc_bytes child_index, parent_index;
   uint8_t on_delete, on_update;
 } slc_foreign_info;
@@ -35,14 +35,21 @@ typedef void (*slc_foreign_cb)(void *ctx, const slc_foreign_info *);
    all */
 enum { SLC_FOREIGN_OF_CHILD = 0, SLC_FOREIGN_OF_PARENT = 1, SLC_FOREIGN_ALL = 2 };
 slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_foreign_cb cb, void *ctx);
-/* 0 = the table has no foreign key, 1 = it is a child, 2 = it is a parent, 3 = both */
+/* Bits: 1 = the table is a child, 2 = a parent, 4 = it has lost the index of a foreign key. */
 uint32_t slc_table_foreign(slc_table *);
 
 typedef struct slc_row_sink slc_row_sink;
 /* Takes the row and its entries. Called once for each sink. The bytes are copied. */
 void slc_row_sink_put(slc_row_sink *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t count);
-/* Called inside slc_row_update, _move and _delete, by the transaction's thread, without latches.
-   Tables are named as in slc_table_create(). 0 = done; else the call ends with SLC_ROW_NOT_MADE. */
+/* Of `after`, as SLC_UPDATE_KEEPS_UNINDEXED. */
+void slc_row_sink_keeps_unindexed(slc_row_sink *);
+typedef struct slc_value_sink slc_value_sink;
+/* Called for each column of the foreign key, in their order. domain: as in slc_index_part. image:
+   as in an ascending index, without the null byte. The bytes are copied. */
+void slc_value_sink_put(slc_value_sink *, slc_bytes domain, int is_null, slc_bytes image);
+/* Called inside slc_row_insert, _update, _move and _delete, by the transaction's thread, without
+   latches. Tables are named as in slc_table_create(). 0 = done; else the call ends with
+   SLC_ROW_NOT_MADE. */
 typedef struct {
   void *ctx;
   /* Puts the row with its entries into the sink. */
@@ -51,6 +58,9 @@ typedef struct {
      foreign key number `foreign` get the parent row's values. `parent` empty: they become NULL. */
   int (*changed)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
                  slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+  /* Puts the values that the columns of the table's foreign key number `foreign` have in the row
+     into the sink. Called if the table has lost the index of the foreign key. */
+  int (*reference)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
 } slc_row_maker;
 void slc_trx_set_row_maker(slc_trx *, const slc_row_maker *);
 /* foreign_key_checks; on in a new transaction object, stays */

@@ -83,11 +83,9 @@ typedef struct {
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const slc_rename *);
 /* Each table gets the contents and the definition of the table `rebuilt`, which is no more then.
    One atomic, durable change; needs exclusive use of all. */
-typedef struct {
-  slc_table *table;
-  const char *rebuilt;
-  uint8_t renumbered;        /* by a new AUTO_INCREMENT column: the old counter goes */
-} slc_replacement;
+/* own_counter: rows of the rebuilt table have numbers of a new AUTO_INCREMENT column; the counter of
+   the old column ends */
+typedef struct { slc_table *table; const char *rebuilt; int own_counter; } slc_replacement;
 slc_err slc_tables_replace(slc_engine *, const slc_replacement *list, uint32_t count, int foreign_unchecked);
 
 /* new, empty incarnation; needs exclusive use. orphans: as in slc_table_drop() */

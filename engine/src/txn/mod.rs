@@ -40,7 +40,7 @@ pub use lock::implicit::MadeExplicit;
 pub use lock::report::{LockDetail, LockInfo, LockKind, LockReport};
 pub use lock::sys::LockSys;
 pub use lock::wait::{ThreadWaiter, WaitOutcome, Waiter};
-pub use row_maker::{ChildRow, MadeEntry, MadeRow, ReferenceValue, RowMaker};
+pub use row_maker::{ChildRow, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker};
 pub use shared::TrxShared;
 pub use sys::{RecoveredTrx, TrxSys};
 pub use trx::Trx;

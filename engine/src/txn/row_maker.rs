@@ -1,8 +1,9 @@
 //! [`RowMaker`]: how a session makes rows. Only the user of the engine knows what the bytes of a
 //! row mean. A cascade of a foreign key changes rows that the statement did not bring, so the table
-//! layer asks the session for them.
+//! layer asks the session for them. It also asks for the values of a foreign key whose index the
+//! child has lost.
 //!
-//! Called by: the cascades of `table`, without latches, in the thread of the transaction.
+//! Called by: the row changes of `table`, without latches, in the thread of the transaction.
 use crate::base::Result;
 
 /// The columns that a child row gets.
@@ -40,6 +41,17 @@ pub trait RowMaker: Send {
         before: &mut MadeRow,
         after: &mut MadeRow,
     ) -> Result<()>;
+    /// Puts the values that the columns of a foreign key have in the row `of` into `to`.
+    fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()>;
+}
+
+/// The value of a column, as an ascending index on it would have it.
+#[derive(Debug, Default)]
+pub struct MadeValue {
+    /// As in `KeyPart`.
+    pub domain: String,
+    /// Without a null byte. None: the value is NULL.
+    pub image: Option<Vec<u8>>,
 }
 
 /// A row with its entries, as the row maker gives it.
@@ -48,6 +60,8 @@ pub struct MadeRow {
     pub pk: Vec<u8>,
     pub row: Vec<u8>,
     pub entries: Vec<MadeEntry>,
+    /// As in `RowUpdate`, of the row that `RowMaker::changed` puts into `after`.
+    pub keeps_unindexed: bool,
 }
 
 /// An entry of a secondary index.

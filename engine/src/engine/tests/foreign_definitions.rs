@@ -302,15 +302,6 @@ fn an_index_that_a_foreign_key_needs_stays() {
     };
     let needed = change("c", vec!["i0"], vec!["i1"], KeyChange::default());
     assert!(matches!(needed, Err(Error::ForeignNeedsIndex(_))), "{needed:?}");
-    let unchecked = || KeyChange {
-        unchecked: true,
-        ..KeyChange::default()
-    };
-    let needed = change("c", vec!["i0"], vec!["i1"], unchecked());
-    assert!(
-        matches!(needed, Err(Error::ForeignNeedsIndex(_))),
-        "without checks: {needed:?}"
-    );
     change("p", vec!["i0"], vec!["i1"], KeyChange::default()).expect("the other one fits");
     let needed = change("p", vec!["i1"], vec![], KeyChange::default());
     assert!(matches!(needed, Err(Error::ForeignNeedsIndex(_))), "{needed:?}");

@@ -462,12 +462,12 @@ fn several_tables_are_replaced_at_once() {
         Replacement {
             table: &rig.table,
             rebuilt: "rebuilt",
-            renumbered: false,
+            has_own_counter: false,
         },
         Replacement {
             table: &opened[0],
             rebuilt: "rebuilt_other",
-            renumbered: false,
+            has_own_counter: false,
         },
     ];
     tables.replace_tables(&replacements, false).expect("replaced");

@@ -6,7 +6,7 @@
 use crate::base::{planted, Error, ForeignFault, Mutant, Result, TrxId};
 use crate::change::{Buffering, DELTA_BIT};
 use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
-use crate::table::catalog::foreign_binding::{bind, check_own, needs_lost_child_index, needs_lost_index};
+use crate::table::catalog::foreign_binding::{bind, check_own, needs_lost_index};
 use crate::table::catalog::foreign_key::ForeignKeySpec;
 use crate::table::catalog::foreign_rename::followers_of_columns;
 use crate::table::catalog::key_part::KeyPart;
@@ -121,14 +121,10 @@ impl IndexBuilder {
             check_own(&self.catalog, &name, new, Some(&name), change.keys.unchecked)?;
         }
         let index_goes = old.secondary.iter().any(|s| new.secondary_by_id(s.index.id).is_none());
-        if !index_goes {
+        if !index_goes || change.keys.unchecked {
             return Ok(());
         }
-        let needs = match change.keys.unchecked {
-            true => needs_lost_child_index(&name, old, new),
-            false => needs_lost_index(&self.catalog, &name, old, new, &change.keys.renamed_columns),
-        };
-        match needs {
+        match needs_lost_index(&self.catalog, &name, old, new, &change.keys.renamed_columns) {
             Some((child, spec)) => Err(Error::ForeignNeedsIndex(Box::new(ForeignFault {
                 child,
                 constraint: spec.name.clone(),

@@ -51,7 +51,7 @@ impl TableLoad {
         let is_to_itself =
             key.spec.parent == name || catalog.foreign.read().replaced_by(&name) == Some(&key.spec.parent[..]);
         let itself = match is_to_itself {
-            true => bound(layout, key.ordinal as usize, &key.spec, Some(layout)),
+            true => Some(bound(layout, key.ordinal as usize, &key.spec, Some(layout))),
             false => None,
         };
         let key = itself.as_ref().unwrap_or(key);
@@ -67,6 +67,9 @@ impl TableLoad {
             let Some(last) = children.last() else {
                 return Ok(());
             };
+            if key.lacks_index() {
+                return Err(Error::NoReferencedRow(key.fault(name)));
+            }
             from = [&last[..], &[0]].concat();
             for child in &children {
                 let parent = match parent_key(key, child)? {

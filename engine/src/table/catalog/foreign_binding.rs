@@ -64,11 +64,9 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
     let replaced = replaced.and_then(|old| catalog.get(&old));
     for (i, spec) in layout.foreign.iter().enumerate() {
         let parent = catalog.parent_named(&spec.parent);
-        let bound = bound(layout, i, spec, parent.as_ref().map(|parent| parent.layout()));
-        keys.references.extend(bound.map(|mut key| {
-            key.is_carried_over = replaced.as_ref().is_some_and(|old| old.layout().foreign.contains(spec));
-            Arc::new(key)
-        }));
+        let mut key = bound(layout, i, spec, parent.as_ref().map(|parent| parent.layout()));
+        key.is_carried_over = replaced.as_ref().is_some_and(|old| old.layout().foreign.contains(spec));
+        keys.references.push(Arc::new(key));
     }
     let (names, children) = {
         let foreign = catalog.foreign.read();
@@ -81,7 +79,7 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
     for child in children.iter().filter_map(|child| catalog.get(child)) {
         let foreign = child.layout().foreign.iter().enumerate();
         for (i, spec) in foreign.filter(|(_, spec)| names.contains(&spec.parent)) {
-            let bound = bound(child.layout(), i, spec, Some(layout)).filter(|key| key.parent.is_some());
+            let bound = Some(bound(child.layout(), i, spec, Some(layout))).filter(|key| key.parent.is_some());
             keys.referenced.extend(bound.map(Arc::new));
         }
     }
@@ -103,30 +101,33 @@ fn order(key: &ForeignKey) -> (u32, &str) {
     (key.parent.as_ref().map_or(0, |end| end.index), &key.spec.name)
 }
 
-/// None: the child has no index for it. No statement drops such an index.
 pub(in crate::table) fn bound(
     child: &Layout,
     ordinal: usize,
     spec: &Arc<ForeignKeySpec>,
     parent: Option<&Layout>,
-) -> Option<ForeignKey> {
+) -> ForeignKey {
     debug_assert!(
         ordinal < child.foreign.len(),
         "a foreign key has a place in its child's definition"
     );
-    let (child_index, child_parts) = index_for(child, &spec.columns)?;
+    let columns = spec.columns.len();
+    let child_index = index_for(child, &spec.columns);
     let parent_end = parent.and_then(|parent| {
         let (index, parts) = index_for(parent, &spec.parent_columns)?;
-        let unlike = first_unlike(child_parts, parts, spec.columns.len());
-        unlike.is_none().then(|| end(parent, index, parts, spec.columns.len()))
+        let unlike = child_index.and_then(|(_, child_parts)| first_unlike(child_parts, parts, columns));
+        unlike.is_none().then(|| end(parent, index, parts, columns))
     });
-    Some(ForeignKey {
+    ForeignKey {
         spec: spec.clone(),
         ordinal: ordinal as u32,
         is_carried_over: false,
-        child: end(child, child_index, child_parts, spec.columns.len()),
+        child: match child_index {
+            Some((index, parts)) => end(child, index, parts, columns),
+            None => end(child, 0, &[], 0),
+        },
         parent: parent_end,
-    })
+    }
 }
 
 fn end(layout: &Layout, index: u32, parts: &[KeyPart], columns: usize) -> ForeignEnd {
@@ -136,7 +137,7 @@ fn end(layout: &Layout, index: u32, parts: &[KeyPart], columns: usize) -> Foreig
         table: layout.id,
         index: id,
         shape: shape_of(parts, columns),
-        is_whole_clustered_key: index == 0 && parts.len() == columns,
+        is_whole_clustered_key: index == 0 && columns > 0 && parts.len() == columns,
     }
 }
 
@@ -187,15 +188,29 @@ pub(in crate::table) fn check_own(
         let is_it = |other: &&Arc<ForeignKeySpec>| other.name == spec.name && other.parent == spec.parent;
         let old_parent = as_parent.and(old).or(parent);
         match old.and_then(|old| Some((old, old.foreign.iter().find(is_it)?))) {
-            // A foreign key without a fitting parent before the statement may have none afterwards.
+            // A foreign key may lack a fitting parent, or its index, if it did so before.
             Some((old, before)) => {
-                let had_parent = check_key(catalog, old, before, old_parent, true).is_ok();
-                check_key(catalog, layout, spec, parent.filter(|_| had_parent && !unchecked), true)?;
+                let had_parent = check_key(catalog, old, before, old_parent, MayLack::BOTH).is_ok();
+                let may_lack = MayLack {
+                    parent: true,
+                    index: unchecked || index_for(old, &before.columns).is_none(),
+                };
+                check_key(
+                    catalog,
+                    layout,
+                    spec,
+                    parent.filter(|_| had_parent && !unchecked),
+                    may_lack,
+                )?;
             }
             // As in InnoDB, a new one to the table itself needs an index that exists already.
             None => {
-                check_key(catalog, layout, spec, old_parent, unchecked)?;
-                check_key(catalog, layout, spec, parent, unchecked)?;
+                let may_lack = MayLack {
+                    parent: unchecked,
+                    index: false,
+                };
+                check_key(catalog, layout, spec, old_parent, may_lack)?;
+                check_key(catalog, layout, spec, parent, may_lack)?;
             }
         }
     }
@@ -211,7 +226,7 @@ pub(in crate::table) fn check_waiting_children(catalog: &Catalog, name: &str, la
         .filter_map(|child| catalog.get(child))
     {
         for spec in child.layout().foreign.iter().filter(|spec| spec.parent == name) {
-            let checked = check_key(catalog, child.layout(), spec, Some(layout), false);
+            let checked = check_key(catalog, child.layout(), spec, Some(layout), MayLack::BOTH);
             checked.map_err(|e| match e {
                 Error::ForeignDefinition(why) => Error::ForeignUnfit(why),
                 e => e,
@@ -252,27 +267,47 @@ fn refused(spec: &ForeignKeySpec, flaw: ForeignFlaw, why: String) -> Error {
     }))
 }
 
-/// `unchecked`: the parent may be missing. Faults of the parent are reported first, as in InnoDB.
+/// What a foreign key may be without.
+#[derive(Clone, Copy)]
+struct MayLack {
+    /// The parent's table.
+    parent: bool,
+    /// The child's index.
+    index: bool,
+}
+
+impl MayLack {
+    const BOTH: MayLack = MayLack {
+        parent: true,
+        index: true,
+    };
+}
+
+/// Faults of the parent are reported first, as in InnoDB.
 fn check_key(
     catalog: &Catalog,
     child: &Layout,
     spec: &ForeignKeySpec,
     parent: Option<&Layout>,
-    unchecked: bool,
+    may_lack: MayLack,
 ) -> Result<()> {
     let other = |why: String| Err(refused(spec, ForeignFlaw::Other, why));
     if spec.columns.len() != spec.parent_columns.len() || spec.columns.is_empty() {
         return other("it must name as many columns of the parent as of the child".into());
     }
-    let Some((_, child_parts)) = index_for(child, &spec.columns) else {
-        return other(format!(
-            "the table has no index whose first columns are ({}), each in its whole length",
-            spec.columns.join(", ")
-        ));
+    let child_parts = match index_for(child, &spec.columns) {
+        Some((_, parts)) => parts,
+        None if may_lack.index => &[],
+        None => {
+            return other(format!(
+                "the table has no index whose first columns are ({}), each in its whole length",
+                spec.columns.join(", ")
+            ))
+        }
     };
     match parent {
         Some(parent) => check_parent(catalog, child_parts, spec, parent)?,
-        None if unchecked => {}
+        None if may_lack.parent => {}
         None => {
             let shown = catalog.shown_name(&spec.parent);
             return other(format!("the parent table {shown} does not exist"));
@@ -290,6 +325,7 @@ fn check_key(
     }
 }
 
+/// `child_parts`: empty, if the child has lost the index.
 fn check_parent(catalog: &Catalog, child_parts: &[KeyPart], spec: &ForeignKeySpec, parent: &Layout) -> Result<()> {
     let shown = catalog.shown_name(&spec.parent);
     if !parent.has_parts() {
@@ -320,21 +356,6 @@ pub fn constraint_of(name: &str) -> &str {
 
 fn lost(old: &Layout, new: &Layout, before: &[String], after: &[String]) -> bool {
     index_for(old, before).is_some() && index_for(new, after).is_none()
-}
-
-/// As `needs_lost_index`, for foreign keys whose child is the table. Unlike a parent's index, a
-/// child's is never dropped: without it rows could not be checked.
-pub(in crate::table) fn needs_lost_child_index(
-    name: &str,
-    old: &Layout,
-    new: &Layout,
-) -> Option<(String, Arc<ForeignKeySpec>)> {
-    let loses = |spec: &&Arc<ForeignKeySpec>| {
-        let before = old.foreign.iter().find(|before| before.name == spec.name);
-        before.is_some_and(|before| lost(old, new, &before.columns, &spec.columns))
-    };
-    let spec = new.foreign.iter().find(loses)?;
-    Some((name.to_string(), spec.clone()))
 }
 
 /// The foreign key, if any, that an index of `old` serves and no index of `new` does: the name of

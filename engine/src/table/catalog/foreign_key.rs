@@ -85,6 +85,7 @@ pub struct ForeignKey {
     /// The table that the child is going to replace has the same foreign key: rows that are copied
     /// from there need no check.
     pub is_carried_over: bool,
+    /// A child that has lost the index: its clustered index, with no part of it (K6).
     pub child: ForeignEnd,
     /// None: the parent does not exist, or lost the index.
     pub parent: Option<ForeignEnd>,
@@ -117,6 +118,10 @@ impl ForeignKey {
     pub fn parts(&self) -> usize {
         self.spec.columns.len()
     }
+    /// The child has lost the index, while checks were off.
+    pub fn lacks_index(&self) -> bool {
+        self.child.shape.parts.is_empty()
+    }
     /// The child refers to rows of its own table.
     pub fn is_to_itself(&self) -> bool {
         self.parent
@@ -140,11 +145,13 @@ impl ForeignKey {
     /// The parent's key that `child`, a key of the child's index, refers to. None: `child` is cut
     /// short, or the foreign key is unbound.
     pub fn parent_key(&self, child: &[u8]) -> Option<KeyOfForeign> {
+        debug_assert!(!self.lacks_index(), "K6: no key is made without the child's index");
         convert(&self.child.shape, &self.parent.as_ref()?.shape, child)
     }
     /// The key in the child's index of the rows that refer to `parent`, a key of the parent's
     /// index. None: as in `parent_key`.
     pub fn child_key(&self, parent: &[u8]) -> Option<KeyOfForeign> {
+        debug_assert!(!self.lacks_index(), "K6: no key is made without the child's index");
         convert(&self.parent.as_ref()?.shape, &self.child.shape, parent)
     }
 }
@@ -176,19 +183,24 @@ fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {
             }
             image = &image[1..];
         }
-        if other.nullable {
-            out.push(null_byte(other, 1));
-        }
-        match part.inverted == other.inverted {
-            true => out.extend_from_slice(image),
-            false => out.extend(image.iter().map(|byte| !byte)),
-        }
+        put_image(&mut out, other, part.inverted, image);
     }
     debug_assert!(
         foreign_prefix(to, &out).is_some_and(|prefix| prefix == out),
         "the key of the other end has all parts, and nothing else"
     );
     Some(KeyOfForeign::Key(out))
+}
+
+/// Appends a part that is not NULL. `image`: of its value, without a null byte.
+pub fn put_image(to: &mut Vec<u8>, part: &PartShape, is_inverted: bool, image: &[u8]) {
+    if part.nullable {
+        to.push(null_byte(part, 1));
+    }
+    match part.inverted == is_inverted {
+        true => to.extend_from_slice(image),
+        false => to.extend(image.iter().map(|byte| !byte)),
+    }
 }
 
 fn null_byte(part: &PartShape, byte: u8) -> u8 {

@@ -20,9 +20,9 @@ use std::sync::Arc;
 pub struct Replacement<'a> {
     pub table: &'a Arc<Table>,
     pub rebuilt: &'a str,
-    /// The rebuilt table has numbered its rows by a new AUTO_INCREMENT column: the counter of the
-    /// old one goes.
-    pub renumbered: bool,
+    /// The rebuilt table has given its rows numbers of a new AUTO_INCREMENT column. The counter of
+    /// the old column ends.
+    pub has_own_counter: bool,
 }
 
 /// A replacement, with what it needs from the catalog.
@@ -30,8 +30,8 @@ struct Pair<'a> {
     table: &'a Arc<Table>,
     name: String,
     rebuilt: &'a str,
+    has_own_counter: bool,
     with: Arc<Table>,
-    renumbered: bool,
     new: Layout,
 }
 
@@ -80,15 +80,12 @@ impl Tables {
 
     /// The same for one table.
     pub fn replace_table(&self, table: &Arc<Table>, rebuilt: &str, unchecked: bool) -> Result<()> {
-        let renumbered = false;
-        self.replace_tables(
-            &[Replacement {
-                table,
-                rebuilt,
-                renumbered,
-            }],
-            unchecked,
-        )
+        let replacement = Replacement {
+            table,
+            rebuilt,
+            has_own_counter: false,
+        };
+        self.replace_tables(&[replacement], unchecked)
     }
 
     fn pair<'a>(&self, replacement: &Replacement<'a>, created: TrxId) -> Result<Pair<'a>> {
@@ -108,8 +105,8 @@ impl Tables {
             table: replacement.table,
             name: replacement.table.name(),
             rebuilt: replacement.rebuilt,
+            has_own_counter: replacement.has_own_counter,
             with,
-            renumbered: replacement.renumbered,
             new,
         })
     }
@@ -118,9 +115,11 @@ impl Tables {
     /// has raised a counter. It is durable before the deciding Mtr, since the next statement may
     /// come after a restart.
     fn keep_counter(&self, pair: &Pair<'_>) -> Result<()> {
-        let made = pair.with.autoinc();
-        let next = if pair.renumbered { made } else { pair.table.autoinc() };
-        match next > made || pair.renumbered {
+        let next = match pair.has_own_counter {
+            true => pair.with.autoinc(),
+            false => pair.table.autoinc(),
+        };
+        match pair.has_own_counter || next > pair.with.autoinc() {
             true => self.reset_autoinc(&pair.with, next),
             false => Ok(()),
         }
@@ -132,8 +131,8 @@ impl Tables {
             table,
             name,
             rebuilt,
+            has_own_counter,
             with,
-            renumbered,
             new,
         } = pair;
         let (old, id) = (table.layout(), new.id);
@@ -156,10 +155,9 @@ impl Tables {
         // The header of the new file has this counter.
         let saved = with.autoinc_saved.load(Ordering::Relaxed);
         table.autoinc_saved.store(saved, Ordering::Relaxed);
-        if *renumbered {
-            table.autoinc.store(saved, Ordering::Relaxed);
-        } else {
-            table.autoinc.fetch_max(saved, Ordering::Relaxed);
+        match has_own_counter {
+            true => table.autoinc.store(saved, Ordering::Relaxed),
+            false => _ = table.autoinc.fetch_max(saved, Ordering::Relaxed),
         }
         bind(&self.catalog, &[rebuilt, name]);
         space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))

@@ -5,24 +5,24 @@
 //! **K3** `Table::foreign` is read after that change, never before. So a child that was made under
 //! a lock on the parent is met, and so is one whose foreign key is new.
 //! **K4** A cascade changes a child's newest version or fails.
+//! **K6** While a child lacks the index of a foreign key, no parent row goes.
 //!
 //! Everything belongs to one row operation, which is undone as a whole. A chain of cascades is as
 //! long as its list of [`Level`]s, which bounds the thread's stack.
 //!
 //! No latch is held. Called by the steps of row changes; the row maker is called from here.
 use crate::base::sync::holds_no_latch;
-use crate::base::sync::holds_nothing;
 use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::References;
+use crate::table::dml::references::{row_maker, References};
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
-use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, RowMaker, Trx};
+use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, Trx};
 use std::sync::Arc;
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
@@ -296,10 +296,16 @@ impl RowWriter {
         let action = row.action(key);
         // An update cascade that changes nothing does no harm.
         let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
-        let prefix = match key.child_key(old) {
-            Some(KeyOfForeign::Key(prefix)) if follows => prefix,
-            Some(_) => return Ok(true),
-            None => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
+        if key.lacks_index() && follows {
+            // As in InnoDB, also if the child is empty.
+            let child = self.children.table_of(&key.child);
+            return child.map_or(Ok(false), |child| Err(Error::RowIsReferenced(key.fault(child.name()))));
+        }
+        let prefix = match follows.then(|| key.child_key(old)) {
+            None => return Ok(true),
+            Some(Some(KeyOfForeign::Key(prefix))) => prefix,
+            Some(Some(KeyOfForeign::Null)) => return Ok(true),
+            Some(None) => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
         };
         let above = Above {
             level: row.level,
@@ -427,7 +433,7 @@ impl RowWriter {
     fn delete_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
         let name = table.name();
         let mut made = MadeRow::default();
-        maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
+        row_maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
         let entries = entries_of(&made);
         let changed = ChangedRow::Deleted {
             pk: &child.pk,
@@ -451,7 +457,7 @@ impl RowWriter {
     fn update_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
         let (key, layout, name) = (cascade.key, table.layout(), table.name());
         let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
-        maker(trx, key, &name)?.changed(
+        row_maker(trx, key, &name)?.changed(
             child.as_made_of(&name),
             key.ordinal,
             cascade.value,
@@ -474,6 +480,7 @@ impl RowWriter {
             row: &after.row,
             changes: &changes,
             pk_rewritten: has_clustered_column(layout, key),
+            keeps_unindexed: after.keeps_unindexed,
         };
         let changed = match after.pk == before.pk {
             true if after.row == before.row && changes.is_empty() => return Ok(Step::Unchanged),
@@ -515,20 +522,6 @@ impl Child {
             pk: &self.pk,
             row: &self.row,
         }
-    }
-}
-
-fn maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut dyn RowMaker> {
-    debug_assert!(
-        holds_nothing(),
-        "the row maker is the server's: it may wait, and call back"
-    );
-    match trx.row_maker.as_deref_mut() {
-        Some(maker) => Ok(maker),
-        None => Err(Error::Unsupported(format!(
-            "a cascade of foreign key {} of table {table} in a session without a row maker",
-            key.spec.name
-        ))),
     }
 }
 

@@ -108,8 +108,15 @@ impl<'a> ChangedRow<'a> {
         let stays = matches!(self, ChangedRow::Updated(_)) && !keys.rewritten;
         Ok(keys.new.filter(|_| !stays))
     }
+    /// The columns of the foreign keys without an index stay as they were.
+    pub fn keeps_unindexed(&self) -> bool {
+        matches!(self, ChangedRow::Updated(update) if update.keeps_unindexed)
+    }
     /// The columns of the foreign key stay as they were.
     pub fn keeps_reference(&self, layout: &Layout, key: &ForeignKey) -> bool {
+        if key.lacks_index() {
+            return self.keeps_unindexed();
+        }
         let Ok(Some(keys)) = self.keys(layout, key.child.index) else {
             return false;
         };

@@ -11,9 +11,12 @@
 //! of a row above in a chain of cascades that would be written after the cascade.
 //!
 //! **K5** An operation runs again if its foreign keys were bound anew meanwhile.
+//! **K6** The child of a foreign key may have lost the index that served it, without checks. Then
+//! the row maker gives the values of the foreign key's columns. No child row is found without the
+//! index, so no parent row goes (`cascade`).
 //!
 //! No latch is held. Called by the steps of row changes.
-use crate::base::sync::holds_no_latch;
+use crate::base::sync::{holds_no_latch, holds_nothing};
 use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys};
 use crate::table::catalog::layout::Layout;
@@ -21,7 +24,7 @@ use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::row::parent_check::{parent_key, Parent};
-use crate::txn::Trx;
+use crate::txn::{ChildRow, RowMaker, Trx};
 use std::sync::Arc;
 
 /// The parents that a changed row needs.
@@ -39,6 +42,15 @@ struct Missing {
     parent_key: Option<Vec<u8>>,
     /// The row's own old entry, or one above in a chain, which does not count as a parent.
     gone: Option<Vec<u8>>,
+}
+
+/// What came of a search for a parent.
+enum Looked {
+    /// It is locked, or the row needs none.
+    Done,
+    Missing(Missing),
+    /// The foreign keys must be bound anew.
+    Unbound,
 }
 
 impl References {
@@ -79,45 +91,82 @@ impl RowWriter {
             if key.child.table != layout.id || !has_index(layout, key.child.index) {
                 return Ok(None);
             }
-            let Some(child_key) = changed.new_reference(layout, key)? else {
-                continue;
-            };
-            let Some(parent_key) = parent_key(key, child_key)? else {
-                continue;
-            };
-            let mut gone = None;
-            let found = match (&key.parent, &parent_key) {
-                (Some(end), Some(parent_key)) => {
-                    let own = match key.is_to_itself() && is_met_first(key) {
-                        true => changed.new_key(layout, end.index)?,
-                        false => None,
-                    };
-                    if own.is_some_and(|own| own.starts_with(parent_key)) {
-                        continue;
-                    }
-                    if key.is_to_itself() && end.index <= key.child.index {
-                        gone = changed.removed_entry(layout, end.index)?;
-                    }
-                    if gone.is_none() {
-                        gone = unwritten(key)?;
-                    }
-                    self.parents.lock_parent(trx, end, parent_key, gone)?
-                }
-                _ => Parent::Missing,
-            };
-            match found {
-                Parent::Locked => {}
-                Parent::Missing => references.missing.push(Missing {
-                    key: key.clone(),
-                    parent_key,
-                    gone: gone.map(<[u8]>::to_vec),
-                }),
-                Parent::Unbound => return Ok(None),
+            match self.look_for_parent(trx, table, changed, key, unwritten)? {
+                Looked::Done => {}
+                Looked::Missing(missing) => references.missing.push(missing),
+                Looked::Unbound => return Ok(None),
             }
         }
         references.keys = Some(keys);
         sync_point(SyncPoint::ParentLookedFor);
         Ok(Some(references))
+    }
+
+    fn look_for_parent<'a>(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        changed: &ChangedRow<'a>,
+        key: &Arc<ForeignKey>,
+        unwritten: &dyn Fn(&ForeignKey) -> Result<Option<&'a [u8]>>,
+    ) -> Result<Looked> {
+        let layout = table.layout();
+        let parent_key = match (key.lacks_index(), changed.new_row()) {
+            (true, Some(new)) if !changed.keeps_unindexed() => self.made_parent_key(trx, table, new, key)?,
+            (true, _) => None,
+            (false, _) => match changed.new_reference(layout, key)? {
+                Some(child_key) => parent_key(key, child_key)?,
+                None => None,
+            },
+        };
+        let Some(parent_key) = parent_key else {
+            return Ok(Looked::Done);
+        };
+        let mut gone = None;
+        let found = match (&key.parent, &parent_key) {
+            (Some(end), Some(parent_key)) => {
+                let own = match key.is_to_itself() && is_met_first(key) {
+                    true => changed.new_key(layout, end.index)?,
+                    false => None,
+                };
+                if own.is_some_and(|own| own.starts_with(parent_key)) {
+                    return Ok(Looked::Done);
+                }
+                if key.is_to_itself() && end.index <= key.child.index {
+                    gone = changed.removed_entry(layout, end.index)?;
+                }
+                if gone.is_none() {
+                    gone = unwritten(key)?;
+                }
+                self.parents.lock_parent(trx, end, parent_key, gone)?
+            }
+            _ => Parent::Missing,
+        };
+        Ok(match found {
+            Parent::Locked => Looked::Done,
+            // As in InnoDB: before a duplicate key, and a row is not its own parent.
+            Parent::Missing if key.lacks_index() => return Err(Error::NoReferencedRow(key.fault(table.name()))),
+            Parent::Missing => Looked::Missing(Missing {
+                key: key.clone(),
+                parent_key,
+                gone: gone.map(<[u8]>::to_vec),
+            }),
+            Parent::Unbound => Looked::Unbound,
+        })
+    }
+
+    /// As [`parent_key`], of a row without an entry for the foreign key (K6).
+    fn made_parent_key(
+        &self,
+        trx: &mut Trx,
+        table: &Table,
+        (pk, row): (&[u8], &[u8]),
+        key: &ForeignKey,
+    ) -> Result<Option<Option<Vec<u8>>>> {
+        let (name, mut made) = (table.name(), Vec::new());
+        let of = ChildRow { table: &name, pk, row };
+        row_maker(trx, key, &name)?.reference(of, key.ordinal, &mut made)?;
+        self.parents.made_parent_key(key, &made)
     }
 
     /// Called when the entry of this index is written: its parents must exist now. False: the
@@ -153,6 +202,21 @@ impl RowWriter {
             }
         }
         Ok(true)
+    }
+}
+
+/// The session's row maker, for this foreign key of the table.
+pub(in crate::table) fn row_maker<'a>(trx: &'a mut Trx, key: &ForeignKey, table: &str) -> Result<&'a mut dyn RowMaker> {
+    debug_assert!(
+        holds_nothing(),
+        "the row maker is the server's: it may wait, and call back"
+    );
+    match trx.row_maker.as_deref_mut() {
+        Some(maker) => Ok(maker),
+        None => Err(Error::Unsupported(format!(
+            "a row for foreign key {} of table {table} in a session without a row maker",
+            key.spec.name
+        ))),
     }
 }
 

@@ -35,6 +35,7 @@ impl RowWriter {
             row: new_row,
             changes,
             pk_rewritten: false,
+            keeps_unindexed: false,
         };
         self.update_row(trx, table, &update, x_on_duplicate)
     }

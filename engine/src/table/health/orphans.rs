@@ -2,12 +2,14 @@
 //!
 //! Takes no latch. Called by `check` and `references`.
 
-/// Why rows count as orphans.
+/// Why rows count as orphans, or were not compared.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OrphanKind {
     NoParentRow,
     /// The parent's table is missing, or has no fitting index: no row has a parent.
     NoParentTable,
+    /// The table has lost the index of the foreign key: nothing was compared.
+    NoChildIndex,
     /// Definitions changed all the time: nothing was compared.
     NotCompared,
 }

@@ -46,7 +46,7 @@ impl Check<'_> {
             let Some(orphans) = self.orphans_of(catalog, at)? else {
                 continue;
             };
-            if orphans.rows > 0 || orphans.kind == OrphanKind::NotCompared {
+            if orphans.rows > 0 || matches!(orphans.kind, OrphanKind::NotCompared | OrphanKind::NoChildIndex) {
                 self.checker.orphans(&orphans);
             }
         }
@@ -61,6 +61,9 @@ impl Check<'_> {
                 return Ok(None);
             };
             name.clone_from(&key.spec.name);
+            if key.lacks_index() {
+                return Ok(Some(not_compared(OrphanKind::NoChildIndex, at as u32, name)));
+            }
             let mut trx = self.reader.trx_sys.new_trx(self.waiter.clone(), 0);
             self.begin_view(&mut trx);
             let scanned = self.scan_references(&mut trx, catalog, &key);
@@ -70,13 +73,7 @@ impl Check<'_> {
                 scanned => return scanned,
             }
         }
-        Ok(Some(Orphans {
-            kind: OrphanKind::NotCompared,
-            foreign: at as u32,
-            name,
-            rows: 0,
-            first: Vec::new(),
-        }))
+        Ok(Some(not_compared(OrphanKind::NotCompared, at as u32, name)))
     }
 
     /// None: the table or an index has gone.
@@ -146,6 +143,16 @@ impl Check<'_> {
             "each orphan that is named is counted"
         );
         Ok(Some(orphans))
+    }
+}
+
+fn not_compared(kind: OrphanKind, foreign: u32, name: String) -> Orphans {
+    Orphans {
+        kind,
+        foreign,
+        name,
+        rows: 0,
+        first: Vec::new(),
     }
 }
 

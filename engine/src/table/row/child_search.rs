@@ -90,10 +90,14 @@ impl ChildSearch {
         }
     }
 
+    /// None: the table was dropped.
+    pub fn table_of(&self, end: &ForeignEnd) -> Option<Arc<Table>> {
+        self.catalog.by_id(end.table)
+    }
     /// None: the table was dropped. `prefix`: the parts of the foreign key in the child's key.
     pub fn begin(&self, end: &ForeignEnd, prefix: Vec<u8>) -> Option<Children> {
         Some(Children {
-            table: self.catalog.by_id(end.table)?,
+            table: self.table_of(end)?,
             end: end.clone(),
             from: prefix.clone(),
             prefix,

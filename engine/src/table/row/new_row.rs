@@ -41,6 +41,8 @@ pub struct RowUpdate<'a> {
     pub changes: &'a [EntryChange<'a>],
     /// Columns of the clustered key get other bytes, although the key stays: 'a' becomes 'A'.
     pub pk_rewritten: bool,
+    /// No column of a foreign key of the table whose index is gone gets another value (K6).
+    pub keeps_unindexed: bool,
 }
 
 /// One secondary index of an update; the keys may be equal and the values differ.

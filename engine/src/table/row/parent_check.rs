@@ -8,11 +8,11 @@
 use crate::base::{planted, Error, Mutant, Result};
 use crate::pool::Pool;
 use crate::table::catalog::dictionary::Catalog;
-use crate::table::catalog::foreign_key::{ForeignEnd, ForeignKey, KeyOfForeign};
+use crate::table::catalog::foreign_key::{foreign_prefix, put_image, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::table::Table;
 use crate::table::row::foreign_entries::{Candidate, ForeignEntries, Learned};
 use crate::table::row::row_lock::{Locked, RowLocks};
-use crate::txn::{LockMode, Trx, TrxSys};
+use crate::txn::{LockMode, MadeValue, Trx, TrxSys};
 use std::sync::Arc;
 
 /// What was found.
@@ -39,6 +39,36 @@ impl ParentCheck {
             trx_sys,
             catalog,
             locks,
+        }
+    }
+
+    /// As [`parent_key`], of a row whose table has lost the index of the foreign key (K6).
+    pub fn made_parent_key(&self, key: &ForeignKey, made: &[MadeValue]) -> Result<Option<Option<Vec<u8>>>> {
+        if made.len() != key.parts() {
+            return Err(cut_short());
+        }
+        if made.iter().any(|value| value.image.is_none()) {
+            return Ok(None);
+        }
+        let table = key.parent.as_ref().and_then(|end| self.catalog.by_id(end.table));
+        let Some((end, table)) = key.parent.as_ref().zip(table) else {
+            return Ok(Some(None));
+        };
+        let layout = table.layout();
+        let Some(ordinal) = layout.ordinal_of(end.index) else {
+            return Ok(Some(None));
+        };
+        let mut parent = Vec::new();
+        for (part, value) in layout.parts(ordinal).iter().zip(made) {
+            // It was bound without the child's parts: whether types fit is checked here.
+            match value.image.as_ref().filter(|_| part.domain == value.domain) {
+                Some(image) => put_image(&mut parent, &part.shape, false, image),
+                None => return Ok(Some(None)),
+            }
+        }
+        match foreign_prefix(&end.shape, &parent) == Some(&parent[..]) {
+            true => Ok(Some(Some(parent))),
+            false => Err(cut_short()),
         }
     }
 
@@ -113,13 +143,13 @@ impl ParentCheck {
     }
 }
 
+fn cut_short() -> Error {
+    Error::Invalid("an index key without all columns of a foreign key".into())
+}
+
 /// The key of the parent's index that `child`, a key of the child's index, refers to. None: a
 /// column is NULL, so it refers to nothing. Some(None): the foreign key is unbound.
 pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
-    let cut_short = || {
-        let what = "an index key without all columns of a foreign key";
-        Error::Invalid(what.into())
-    };
     if key.is_null(child).ok_or_else(cut_short)? {
         return Ok(None);
     }

@@ -10,8 +10,9 @@ use crate::engine::tests::fixture::config;
 use crate::engine::Engine;
 use crate::index::key_shape::{LevelForm, PartImage, PartShape, StringLevel};
 use crate::io::Disk;
+use crate::table::catalog::foreign_key::begins_with;
 use crate::table::*;
-use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, ReferenceValue, RowMaker, ThreadWaiter, Trx};
+use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker, ThreadWaiter, Trx};
 use smallvec::SmallVec;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -194,8 +195,20 @@ impl Shape {
         MadeRow {
             row: Shape::encode(row),
             entries: self.indexes.iter().enumerate().map(entry).collect(),
+            keeps_unindexed: false,
             pk,
         }
+    }
+    /// The columns of the foreign keys that no index serves stay.
+    fn keeps_unindexed(&self, old: &Fields, new: &Fields) -> bool {
+        let keys = [&self.pk]
+            .into_iter()
+            .chain(self.indexes.iter().map(|(parts, _)| parts));
+        let keys = Vec::from_iter(keys.map(|parts| self.key_parts(parts)));
+        let lacks_index = |spec: &&ForeignKeySpec| !keys.iter().any(|parts| begins_with(parts, &spec.columns));
+        let columns = self.foreign.iter().filter(lacks_index).flat_map(|spec| &spec.columns);
+        let mut columns = columns.map(|name| self.column(name));
+        columns.all(|at| old[at] == new[at])
     }
     fn column(&self, name: &str) -> usize {
         self.columns.iter().position(|c| c.name == name).expect("a column")
@@ -254,6 +267,22 @@ impl RowMaker for Maker {
             };
         }
         *after = shape.made(&row);
+        after.keeps_unindexed = shape.keeps_unindexed(&Shape::decode(of.row), &row);
+        Ok(())
+    }
+    fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
+        let (shape, row) = (&self.0[of.table], Shape::decode(of.row));
+        for name in &shape.foreign[foreign as usize].columns {
+            let parts: Parts = vec![(shape.column(name), false)];
+            let described = shape.key_parts(&parts).swap_remove(0);
+            let image = shape.key(&parts, &row);
+            let nulls = described.shape.nullable as usize;
+            let is_null = described.shape.nullable && image[0] == 0;
+            to.push(MadeValue {
+                domain: described.domain,
+                image: (!is_null).then(|| image[nulls..].to_vec()),
+            });
+        }
         Ok(())
     }
 }
@@ -333,6 +362,13 @@ impl Family {
         let opened = self.opened(table)?;
         self.store().rows().insert(trx, &opened, &new, false)
     }
+    /// Of the row's entry in an index: the key, the length of the index key in it, and whether it
+    /// has a NULL.
+    pub fn entry(&self, table: &str, row: &str, index: usize) -> (Vec<u8>, usize, bool) {
+        let mut made = self.shapes[table].made(&fields(row));
+        let entry = made.entries.swap_remove(index);
+        (entry.key, entry.user_key_len as usize, entry.has_null)
+    }
     pub fn delete(&self, trx: &mut Trx, table: &str, row: &str) -> Result<()> {
         let made = self.shapes[table].made(&fields(row));
         let (opened, rows) = (self.opened(table)?, self.store().rows());
@@ -364,6 +400,7 @@ impl Family {
             row: &new.row,
             changes: &changes,
             pk_rewritten: shape.pk.iter().any(|(at, _)| old_fields[*at] != new_fields[*at]),
+            keeps_unindexed: shape.keeps_unindexed(&old_fields, &new_fields),
         };
         rows.update_row(trx, &opened, &update, false)
     }

@@ -5,5 +5,6 @@ mod checked;
 mod crashes;
 pub(super) mod family;
 mod loads;
+mod lost_index;
 mod rules;
 mod waits;

@@ -1,0 +1,222 @@
+//! K6: the child of a foreign key has lost the index that served it.
+use super::family::*;
+use crate::base::{Error, Result};
+use crate::engine::tests::fixture::{change_of, config};
+use crate::engine::{Close, Engine};
+use crate::io::SimDisk;
+use crate::table::{CreateMode, ForeignAction, IndexChange, IndexSpec, KeyChange};
+use crate::txn::ThreadWaiter;
+use std::sync::Arc;
+
+fn shapes(action: ForeignAction) -> [Shape; 2] {
+    let parent = Shape::new("p", "id ~word", "id");
+    let child = Shape::new("c", "id ref? n", "id").index("n").index("ref");
+    [parent, child.foreign("f", "ref", "p id", action, action)]
+}
+/// The same child, without its index on ref.
+fn without_index(action: ForeignAction) -> [Shape; 2] {
+    let [parent, _] = shapes(action);
+    let child = Shape::new("c", "id ref? n", "id").index("n");
+    [parent, child.foreign("f", "ref", "p id", action, action)]
+}
+
+fn drop_index(t: &Family, unchecked: bool) -> Result<()> {
+    let keys = KeyChange {
+        unchecked,
+        ..KeyChange::default()
+    };
+    t.store().indexes().alter_indexes(&[IndexChange {
+        drop: vec!["i1"],
+        order: vec!["i0"],
+        keys,
+        ..change_of(&t.table("c"))
+    }])
+}
+
+/// p has 1, 2 and 3; c refers to 1 and 2, and has lost its index.
+fn without(action: ForeignAction) -> Family {
+    let t = Family::create(SimDisk::new(1), &shapes(action));
+    t.fill("p", &["1 a", "2 b", "3 c"]);
+    t.fill("c", &["10 1 0", "11 2 0", "12 - 0"]);
+    assert!(matches!(drop_index(&t, false), Err(Error::ForeignNeedsIndex(_))));
+    drop_index(&t, true).expect("dropped");
+    Family::of(t.engine.clone(), &without_index(action))
+}
+
+fn add_index(t: &Family, action: ForeignAction) -> Family {
+    let with = Family::of(t.engine.clone(), &shapes(action));
+    let spec = with.shapes["c"].spec();
+    let (table, index): (_, &IndexSpec) = (t.table("c"), &spec.indexes[1]);
+    let mut build = t.store().indexes().begin_build(&table, index).expect("begin");
+    for row in t.rows("c") {
+        let (key, user_len, has_null) = with.entry("c", &row, 1);
+        build.add(&key, user_len, !has_null, b"").expect("add");
+    }
+    let mut trx = t.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
+    build.finish(&trx).expect("finish");
+    t.engine.commit(&mut trx, false).expect("commit");
+    let parts = spec.indexes.iter().map(|index| index.parts.clone());
+    let keys = KeyChange {
+        parts: [spec.pk_parts.clone()].into_iter().chain(parts).collect(),
+        ..KeyChange::default()
+    };
+    let change = IndexChange {
+        add: vec![&build],
+        order: vec!["i0", "i1"],
+        keys,
+        ..change_of(&table)
+    };
+    t.store().indexes().alter_indexes(&[change]).expect("added");
+    with
+}
+
+#[test]
+fn children_need_their_parents_and_parents_stay() {
+    for action in [Restrict, NoAction, Cascade, SetNull] {
+        let t = without(action);
+        let mut trx = t.begin();
+        let no_parent = "no parent: f of c";
+        assert_eq!(why(t.insert(&mut trx, "c", "13 9 0")), no_parent);
+        assert_eq!(why(t.insert(&mut trx, "c", "10 9 0")), no_parent, "before a duplicate");
+        assert_eq!(why(t.update(&mut trx, "c", "10 1 0", "10 9 0")), no_parent);
+        assert_eq!(why(t.update(&mut trx, "c", "10 1 0", "14 9 0")), no_parent);
+        assert!(matches!(
+            t.insert(&mut trx, "c", "10 1 0"),
+            Err(Error::Duplicate { .. })
+        ));
+        t.insert(&mut trx, "c", "13 1 0").expect("a parent");
+        t.insert(&mut trx, "c", "14 - 0").expect("no reference");
+        t.update(&mut trx, "c", "10 1 0", "10 2 5").expect("a parent");
+        t.update(&mut trx, "c", "11 2 0", "15 1 0").expect("a parent");
+        let children = "children: f of c";
+        assert_eq!(why(t.delete(&mut trx, "p", "1 a")), children);
+        assert_eq!(why(t.delete(&mut trx, "p", "3 c")), children, "as in InnoDB");
+        assert_eq!(why(t.update(&mut trx, "p", "1 a", "4 a")), children);
+        t.update(&mut trx, "p", "1 a", "1 z").expect("the key stays");
+        t.insert(&mut trx, "p", "4 d").expect("a parent");
+        t.delete(&mut trx, "c", "12 - 0").expect("no check");
+        t.commit(trx);
+        assert_eq!(t.rows("c"), ["10 2 5", "13 1 0", "14 - 0", "15 1 0"]);
+        assert_eq!(t.orphan(), None);
+    }
+}
+
+/// The lock that the parent row gets keeps it until the child is there.
+#[test]
+fn the_parent_is_locked() {
+    let t = without(Restrict);
+    let mut maker = t.begin();
+    t.insert(&mut maker, "c", "13 3 0").expect("a parent");
+    let mut trx = t.begin();
+    trx.foreign_key_checks = false;
+    assert_eq!(t.delete(&mut trx, "p", "3 c"), Err(Error::LockWaitTimeout), "K1");
+    t.delete(&mut trx, "p", "2 b").expect("no check");
+    assert_eq!(t.insert(&mut maker, "c", "14 2 0"), Err(Error::LockWaitTimeout));
+    t.rollback(trx);
+    t.commit(maker);
+}
+
+/// A parent that is made anew may have columns of another type: no row of the child fits.
+#[test]
+fn a_parent_of_another_type_has_no_children() {
+    let t = without(Restrict);
+    let tables = t.store().tables();
+    tables.drop_table_as("p", &|_| true).expect("drop");
+    assert_eq!(why(t.does(|trx| t.insert(trx, "c", "13 1 0"))), "no parent: f of c");
+    let parent = Shape::new("p", "~id", "id");
+    tables.create_table("p", &parent.spec()).expect("create");
+    let [_, child] = without_index(Restrict);
+    let t = Family::of(t.engine.clone(), &[parent, child]);
+    t.fill("p", &["1"]);
+    assert_eq!(why(t.does(|trx| t.insert(trx, "c", "13 1 0"))), "no parent: f of c");
+    assert_eq!(why(t.does(|trx| t.delete(trx, "p", "1"))), "children: f of c");
+}
+
+/// Without checks rows are written as ever. The index finds them when it is there again.
+#[test]
+fn the_foreign_key_works_again_with_the_index() {
+    let t = without(Cascade);
+    let mut trx = t.begin();
+    trx.foreign_key_checks = false;
+    t.insert(&mut trx, "c", "13 9 0").expect("no check");
+    t.delete(&mut trx, "p", "2 b").expect("no check");
+    t.commit(trx);
+    assert_eq!(t.orphans_of("c", &mut |_| ()), ["db/f NoChildIndex 0: "]);
+    let t = add_index(&t, Cascade);
+    assert_eq!(t.orphans_of("c", &mut |_| ()), ["db/f NoParentRow 2: 11 2 0, 13 9 0"]);
+    assert_eq!(why(t.does(|trx| t.insert(trx, "c", "14 8 0"))), "no parent: f of c");
+    t.fill("p", &["2 b", "9 e"]);
+    t.fill("c", &["14 9 0"]);
+    t.does(|trx| t.delete(trx, "p", "9 e")).expect("a cascade");
+    assert_eq!(t.rows("c"), ["10 1 0", "11 2 0", "12 - 0"]);
+    t.check();
+}
+
+#[test]
+fn a_start_binds_it_without_its_index() {
+    let disk = SimDisk::new(1);
+    let t = Family::create(disk.clone(), &shapes(Restrict));
+    t.fill("p", &["1 a"]);
+    t.fill("c", &["10 1 0"]);
+    drop_index(&t, true).expect("dropped");
+    t.engine.close(Close::Fast).expect("close");
+    drop(t);
+    let engine = Engine::open(disk, config()).expect("open");
+    let t = Family::of(engine, &without_index(Restrict));
+    assert_eq!(why(t.does(|trx| t.insert(trx, "c", "11 9 0"))), "no parent: f of c");
+    t.fill("c", &["11 1 0"]);
+    assert_eq!(why(t.does(|trx| t.delete(trx, "p", "1 a"))), "children: f of c");
+}
+
+/// The rows that cascades of another foreign key make need their parents, too.
+#[test]
+fn other_foreign_keys_of_the_child_still_act() {
+    let parent = |name: &str| Shape::new(name, "id", "id");
+    let child = |columns: &str| {
+        let shape = Shape::new("c", "id a? b?", "id").index(columns);
+        let shape = shape.foreign("fa", "a", "p id", SetNull, Cascade);
+        shape.foreign("fb", "a b", "q id id2", Cascade, Cascade)
+    };
+    let q = || Shape::new("q", "id id2", "id id2");
+    let mut with = child("a").index("a b");
+    let t = Family::create(SimDisk::new(1), &[parent("p"), q(), with.clone()]);
+    t.fill("p", &["1", "2", "3"]);
+    t.fill("q", &["1 1"]);
+    t.fill("c", &["10 1 1", "11 2 -"]);
+    drop_index(&t, true).expect("the index on (a, b) goes");
+    with = child("a");
+    let t = Family::of(t.engine.clone(), &[parent("p"), q(), with]);
+    let mut trx = t.begin();
+    assert_eq!(why(t.update(&mut trx, "p", "1", "5")), "no parent: fb of c");
+    t.update(&mut trx, "p", "2", "4").expect("no reference by fb");
+    t.delete(&mut trx, "p", "1").expect("no reference by fb");
+    assert_eq!(t.rows_seen(&mut trx, "c").expect("scan"), ["10 - 1", "11 4 -"]);
+    assert_eq!(why(t.delete(&mut trx, "q", "1 1")), "children: fb of c");
+    t.rollback(trx);
+}
+
+/// A table that replaces the child may lack the index, too, and so keep the foreign key.
+#[test]
+fn a_rebuild_may_go_without_the_index() {
+    let t = without(Restrict);
+    let tables = t.store().tables();
+    let checked = CreateMode {
+        replaces: Some("c"),
+        unchecked: false,
+    };
+    tables
+        .create_table_as("new", &t.shapes["c"].spec(), checked)
+        .expect("as before");
+    let u = Family::create(SimDisk::new(2), &shapes(Restrict));
+    let tables = u.store().tables();
+    let [_, lacking] = without_index(Restrict);
+    let refused = tables.create_table_as("new", &lacking.spec(), checked);
+    assert!(matches!(refused, Err(Error::ForeignDefinition(_))), "{refused:?}");
+    let unchecked = CreateMode {
+        unchecked: true,
+        ..checked
+    };
+    tables
+        .create_table_as("new", &lacking.spec(), unchecked)
+        .expect("without checks");
+}
