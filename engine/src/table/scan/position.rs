@@ -90,7 +90,7 @@ impl Position {
     /// A scan of this index; `reset` was called before.
     pub fn begin(&mut self, index: &Index) {
         debug_assert!(
-            self.batch.len() == 0 && !self.positioned,
+            self.batch.is_empty() && !self.positioned,
             "a scan that begins has no entry of the one before"
         );
         match &mut self.scan {

@@ -115,12 +115,10 @@ impl RowScan {
         Ok(())
     }
     fn open_view(&self, trx: &mut Trx, lock: LockChoice) -> Arc<ReadView> {
-        let view = match lock.by_statement_view {
+        match lock.by_statement_view {
             true => self.reader.trx_sys.visibility.open_statement_view(trx),
             false => self.reader.trx_sys.visibility.open_view(trx),
-        };
-        debug_assert!(self.is_open(trx, &view), "I9: the view of a scan holds purge back");
-        view
+        }
     }
     /// A scan may outlive the transaction that it was begun in (HANDLER does). Its view no longer
     /// holds purge back then, and what the view needs may be gone. The scan goes on with the view
@@ -128,7 +126,9 @@ impl RowScan {
     pub fn renew_view(&mut self, trx: &mut Trx) {
         let Some(view) = &self.view else { return };
         if !self.is_open(trx, view) {
-            self.view = Some(self.open_view(trx, self.lock));
+            let view = self.open_view(trx, self.lock);
+            debug_assert!(self.is_open(trx, &view), "I9: the view of a scan holds purge back");
+            self.view = Some(view);
             self.at.drop_batch();
         }
     }
