@@ -156,8 +156,8 @@ bool fills_null(const ColumnChange &change, const TABLE *altered)
   return false;
 }
 
-/* The DEFAULT of a new column is computed now, and is cut to the column's type. While it copies, the
-   server tells, or refuses the ALTER in strict mode. */
+/* The DEFAULT of a new column is computed now, and is cut to the column's type. While it copies,
+   the server tells, or refuses the ALTER in strict mode. */
 bool cuts_default(const ColumnChange &change, const TABLE *altered)
 {
   constexpr int TIME_IS_CUT= 3;         // a DATETIME becomes a DATE or TIME, with a note

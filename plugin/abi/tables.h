@@ -83,8 +83,8 @@ typedef struct {
 slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const slc_rename *);
 /* Each table gets the contents and the definition of the table `rebuilt`, which is no more then.
    One atomic, durable change; needs exclusive use of all. */
-/* own_counter: rows of the rebuilt table have numbers of a new AUTO_INCREMENT column; the counter of
-   the old column ends */
+/* own_counter: rows of the rebuilt table have numbers of a new AUTO_INCREMENT column; the counter
+   of the old column ends */
 typedef struct { slc_table *table; const char *rebuilt; int own_counter; } slc_replacement;
 slc_err slc_tables_replace(slc_engine *, const slc_replacement *list, uint32_t count, int foreign_unchecked);
 
