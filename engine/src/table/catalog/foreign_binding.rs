@@ -112,6 +112,11 @@ pub(in crate::table) fn bound(
         "a foreign key has a place in its child's definition"
     );
     let columns = spec.columns.len();
+    debug_assert_eq!(
+        columns,
+        spec.parent_columns.len(),
+        "each column of a foreign key refers to one of the parent"
+    );
     let child_index = index_for(child, &spec.columns);
     let parent_end = parent.and_then(|parent| {
         let (index, parts) = index_for(parent, &spec.parent_columns)?;
@@ -133,6 +138,10 @@ pub(in crate::table) fn bound(
 fn end(layout: &Layout, index: u32, parts: &[KeyPart], columns: usize) -> ForeignEnd {
     let id = layout.index(index).map_or(0, |index| index.id);
     debug_assert_ne!(id, 0, "the parts are those of an index");
+    debug_assert!(
+        columns <= parts.len(),
+        "the index has a part for each column of the foreign key"
+    );
     ForeignEnd {
         table: layout.id,
         index: id,

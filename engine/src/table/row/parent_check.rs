@@ -58,6 +58,10 @@ impl ParentCheck {
         let Some(ordinal) = layout.ordinal_of(end.index) else {
             return Ok(Some(None));
         };
+        debug_assert!(
+            made.len() <= layout.parts(ordinal).len(),
+            "K6: the parent's index has a part for each column of the foreign key"
+        );
         let mut parent = Vec::new();
         for (part, value) in layout.parts(ordinal).iter().zip(made) {
             // It was bound without the child's parts: whether types fit is checked here.
