@@ -7,7 +7,8 @@
    - SELECT by key: store_lock, external_lock (Connection::use), index_init, index_read_map. The
      last one calls seek (key image, bounds, slc_cursor_seek) and deliver (condition, row). Then
      index_next_same for each further row, and index_end.
-   - INSERT: external_lock, write_row (clustered key, row, entries), slc_row_insert.
+   - INSERT: external_lock, write_row (autoinc.cc gives a value, codec.cc makes the clustered key,
+     the row and the entries), slc_row_insert.
    - UPDATE: as SELECT, then update_row (compares old and new entries), slc_row_update or
      slc_row_move.
 

@@ -54,14 +54,14 @@ void set_in_engine(const char *name, ulonglong value)
 #define SLUICE_TEXT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, HELP)
 #include "settings_table.inc"
 
+/* The upper limits of their ranges. */
+#define SLUICE_INT(NAME, OWNER, CHANGE, ARGUMENT, DEFAULT, MIN, MAX, HELP) constexpr uint limit_of_##NAME= MAX;
+#include "settings_table.inc"
+
 /* Update functions of the others: those that do more. */
 
 /* io_capacity is never above io_capacity_max: the one that was not set follows. */
-uint max_that_fits(uint io_capacity)
-{
-  constexpr uint LIMIT= 10000000;
-  return MY_MIN(2 * io_capacity, LIMIT);
-}
+uint max_that_fits(uint io_capacity) { return MY_MIN(2 * io_capacity, limit_of_io_capacity_max); }
 
 void warn_of_change(const char *name, uint value)
 {

@@ -1,4 +1,5 @@
-/* Verdicts by XID: from other connections, and from the binlog's recovery. */
+/* Commit and rollback of prepared transactions by XID: from other connections, and from the binary
+   log's recovery. */
 #include "xa.h"
 #include "asleep.h"
 #include "cluster.h"

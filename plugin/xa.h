@@ -1,5 +1,5 @@
-/* Prepared transactions that their own connections do not end: verdicts by XID, and what is found
-   prepared at start.
+/* Prepared transactions that their own connections do not end: commit and rollback by XID, and what
+   is found prepared at start.
    Called by: hton.cc. */
 #ifndef SLUICE_XA_H
 #define SLUICE_XA_H

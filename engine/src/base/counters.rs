@@ -220,7 +220,7 @@ counters! {
     rollback_records,
     /// Gauge: undo records that the rollbacks going on, or waiting, have still to undo.
     rollback_records_left,
-    /// Commits in all groups; divide by redo_log_fsyncs for the group size.
+    /// Requests for a durable log; divided by redo_log_fsyncs: requests that share a sync.
     group_commits,
     /// Row lock waits.
     row_lock_waits,

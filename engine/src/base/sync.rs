@@ -44,7 +44,8 @@ pub enum Rank {
     /// Prepared transactions whose outcome another connection may decide. Taken before page
     /// latches.
     InDoubt = 30,
-    /// Search of the wait-for graph: looks into row lock shards, one after another.
+    /// Search of the wait-for graph: looks into row lock shards, one after another. Taken before
+    /// page latches.
     DeadlockSearch = 36,
     /// Row lock shards.
     LockShard = 40,

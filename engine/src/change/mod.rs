@@ -6,8 +6,8 @@
 //! delta tree only. Entries are read from here or from `index::scan`, with everything pending
 //! applied.
 //!
-//! Called by `index::scan` and the table layer, with no latch held. Order of the files and rooms,
-//! top to bottom:
+//! Called by `index::scan` and the table layer, with no latch held. Files and subfolders, top to
+//! bottom:
 //!
 //! | | |
 //! |---|---|
@@ -21,7 +21,8 @@
 //! | `delta/` | the delta tree, and what memory knows about it |
 //! | `policy/` | when a change is buffered, and how much may be |
 //! | `filter/` | for which keys and values something may be pending |
-//! | `op`, `entry` | the operations, and the value of an index entry |
+//! | `trees` | the trees of one index: base and delta |
+//! | `op` | the operations |
 mod apply;
 mod check;
 mod delta;

@@ -30,9 +30,9 @@ const SECONDS_MAX: u32 = 100_000_000;
 const NUMBERS: &[&str] = &["0", "1", "2"];
 
 /// The default of a setting as a number.
-fn default_number(name: &str) -> u64 {
+pub(super) fn default_number(name: &str) -> u64 {
     let row = SETTINGS.iter().find(|setting| setting.name == name);
-    debug_assert!(row.is_some(), "every field of `Config` that is a setting has its row");
+    debug_assert!(row.is_some(), "only settings of the table are asked for");
     row.map_or(0, Setting::default_number)
 }
 
@@ -187,7 +187,7 @@ settings! {
             change: Change::ThroughEngine,
             argument: Argument::Optional
         }
-        change_buffering: Buffering, "Changes of secondary indexes that are buffered when their page is not in memory: none, inserts, \
+        change_buffering: Buffering, "Changes of secondary indexes that may be buffered, to be merged into their pages later: none, inserts, \
                                       deletes (delete marks), changes (both), purges (delete marks and removals), all. The table \
                                       option CHANGE_BUFFERING overrides it" {
             values: choice(5, &["none", "inserts", "deletes", "changes", "purges", "all"]),

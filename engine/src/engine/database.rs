@@ -39,7 +39,7 @@
 //! # Ok(())
 //! # }
 //! ```
-use super::config::Config;
+use super::config::{default_number, Config};
 use super::instance::{Close, Engine};
 use crate::base::sync::holds_nothing;
 use crate::base::{Error, Result};
@@ -56,10 +56,9 @@ use std::sync::Arc;
 #[derive(Clone)]
 pub struct Database {
     engine: Arc<Engine>,
+    /// How long a transaction waits for a row lock: the default of the server's variable.
+    lock_wait_timeout_ms: u32,
 }
-
-/// How long an embedded transaction waits for a row lock.
-const LOCK_WAIT_TIMEOUT_MS: u32 = 50_000;
 
 impl Database {
     /// Opens the directory; makes it if it does not exist. Uncommitted changes of a crash are
@@ -71,7 +70,10 @@ impl Database {
     pub fn on(disk: Arc<dyn Disk>, config: Config) -> Result<Database> {
         let engine = Engine::open(disk, config)?;
         engine.start_background();
-        Ok(Database { engine })
+        Ok(Database {
+            engine,
+            lock_wait_timeout_ms: default_number("lock_wait_timeout") as u32 * 1000,
+        })
     }
     pub fn engine(&self) -> &Arc<Engine> {
         &self.engine
@@ -110,7 +112,7 @@ impl Database {
     pub fn begin_with(&self, isolation: Isolation) -> Transaction {
         let mut trx = self.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
         trx.snapshot_by_locking = true;
-        self.engine.start(&mut trx, isolation, LOCK_WAIT_TIMEOUT_MS);
+        self.engine.start(&mut trx, isolation, self.lock_wait_timeout_ms);
         debug_assert!(trx.is_started() && trx.id() == 0, "the id comes with the first write");
         Transaction {
             engine: self.engine.clone(),

@@ -4,6 +4,7 @@
 //! as the reason for the change. Rules of modules, rooms, circles, types and calls hold
 //! for the engine. All others hold for every crate of the repository, and the words
 //! for the plugin, too.
+mod anchors;
 mod asserts;
 mod imports;
 mod rooms;
@@ -287,6 +288,19 @@ fn documents_name_files_that_exist() {
         }
     }
     report("files that documents name and that do not exist", found);
+}
+
+#[test]
+fn links_lead_to_headings() {
+    report(
+        "links of documents to headings that do not exist",
+        anchors::dead(&documents()),
+    );
+}
+
+#[test]
+fn names_that_users_see_use_the_words_of_the_field() {
+    report("names that only their writer understands", words::banned_names());
 }
 
 #[test]

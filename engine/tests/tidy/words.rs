@@ -1,10 +1,12 @@
 //! The language of comments: its width, its sentences, and words that it does without.
-use super::source::{comment, Source};
+use super::source::{comment, documents, plugin_sources, root, Source};
+use std::fs;
 
 pub const WIDTH_MAX: usize = 100;
 pub const SENTENCE_WORDS_MAX: usize = 25;
 
-/// Word, and what to write instead. A word is looked for in comments, whole and in small letters.
+/// Word, and what to write instead. A word is looked for in comments, in small letters: whole, and
+/// with a plural's ending.
 pub const BANNED: &[(&str, &str)] = &[
     (
         "nobody",
@@ -18,7 +20,6 @@ pub const BANNED: &[(&str, &str)] = &[
     ("be it", "whether"),
     ("aside", "quarantined"),
     ("imprint", "absence filter"),
-    ("imprints", "absence filters"),
     ("rewound", "version cache"),
     ("unmerged", "unmergeable"),
     ("parked", "in doubt"),
@@ -109,10 +110,47 @@ pub fn banned(source: &Source) -> Vec<String> {
         let words: Vec<&str> = text.split(|c: char| !c.is_alphanumeric() && c != '_').collect();
         for (word, instead) in BANNED {
             let parts: Vec<&str> = word.split(' ').collect();
-            if words.windows(parts.len()).any(|window| window == parts) {
+            let stands = words.windows(parts.len()).any(|window| match window {
+                [one] => is_word_or_plural(one, word),
+                several => several == parts,
+            });
+            if stands {
                 out.push(format!("{}:{}: \"{word}\": write {instead}", source.name, n + 1));
             }
         }
+    }
+    out
+}
+
+fn is_word_or_plural(text: &str, word: &str) -> bool {
+    text.strip_prefix(word)
+        .is_some_and(|ending| ["", "s", "es"].contains(&ending))
+}
+
+/// Banned words in the names that users see: status variables, settings, tables of
+/// INFORMATION_SCHEMA and their columns.
+pub fn banned_names() -> Vec<String> {
+    let mut names = Vec::new();
+    for source in documents().iter().filter(|source| source.name == "docs/status.md") {
+        let rows = source.lines.iter().filter_map(|line| line.strip_prefix("| "));
+        names.extend(rows.filter_map(|row| row.split(' ').next()).map(str::to_string));
+    }
+    for line in fs::read_to_string(root().join("plugin/settings_table.inc")).unwrap().lines() {
+        let row = line.strip_prefix("SLUICE_").and_then(|row| row.split_once('('));
+        names.extend(row.and_then(|(_, row)| row.split(',').next()).map(str::to_string));
+    }
+    let is_view = |name: &str| name.ends_with("_table.cc") || name.ends_with("_tables.cc");
+    for source in plugin_sources().iter().filter(|source| is_view(&source.name)) {
+        let is_name = |text: &&str| text.len() > 2 && text.chars().all(|c| c.is_ascii_uppercase() || c == '_');
+        let texts = source.lines.iter().flat_map(|line| line.split('"').skip(1).step_by(2));
+        names.extend(texts.filter(is_name).map(str::to_lowercase));
+    }
+    assert!(names.len() > 200, "the names are found");
+    let mut out = Vec::new();
+    for (word, instead) in BANNED {
+        let has_word = |name: &&String| name.split('_').any(|part| is_word_or_plural(part, word));
+        let found = names.iter().filter(has_word);
+        out.extend(found.map(|name| format!("{name}: \"{word}\": write {instead}")));
     }
     out
 }

@@ -13,12 +13,12 @@
 //! that are not written any more. Otherwise these would leave too little memory for the written
 //! ones, whose partitions would be closed while they are small.
 //!
-//! **C1** The worker closes idle partitions in rounds. A round begins when idle partitions have a
+//! **N1** The worker closes idle partitions in rounds. A round begins when idle partitions have a
 //! half of the memory, and ends when they have an eighth. The partitions too small to be closed
-//! have an eighth at most, so a round ends once every idle partition was looked at. Before the next
-//! round 3/8 of the memory must become idle. So the numbers of an index last for what may be
-//! pending on disk: 31 times 3/8 are more than ten. It does not matter in how small bursts the
-//! index is written.
+//! have an eighth at most, so a round ends once every idle partition was visited. Before the next
+//! round 3/8 of the memory must become idle. So the numbers of an index last for all that may be
+//! pending on disk, even if the index is written in small bursts. 31 partitions (half of
+//! [`PARTITIONS_MAX`], less one) hold more than `DISK_TIMES` times the memory: 31 * 3/8 > 10.
 //!
 //! Locks: the gate. An append holds it shared, and so does a merge while it counts what it took
 //! out. A closing, a new filter, and the discard of the tree hold it exclusively. No latch is held
@@ -203,7 +203,7 @@ impl Partitions {
         let _closed = self.hold_closed();
         self.begin_next(sums);
     }
-    /// C1. Called from time to time, by one thread: the newest partition is idle if it has not
+    /// N1. Called from time to time, by one thread: the newest partition is idle if it has not
     /// changed since the last call.
     pub fn close_if_idle(&self, sums: &Sums) {
         let mine = sums.newest_bytes();

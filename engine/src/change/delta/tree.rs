@@ -220,7 +220,7 @@ impl Delta {
     pub fn begin_partition(&self) {
         self.summary.partitions.begin(&self.summary.sums);
     }
-    /// Closes the newest partition if it is idle and the memory is needed (C1). Called from time to
+    /// Closes the newest partition if it is idle and the memory is needed (N1). Called from time to
     /// time, by one thread.
     pub fn close_if_idle(&self) {
         self.summary.partitions.close_if_idle(&self.summary.sums);

@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, AtomicU8, Ordering};
 use std::sync::Arc;
 
 /// The bound on disk is this many times the bytes of the newest partitions, or less, as the user
-/// sets it. The partition numbers do not last for more (C1).
+/// sets it. The partition numbers do not last for more (N1).
 pub const DISK_TIMES: u64 = 10;
 
 /// Test modes.

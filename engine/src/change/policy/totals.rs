@@ -6,7 +6,7 @@
 //! Locks: none. Called by: `delta::sums` changes them; `policy::change_buffer` reads them.
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// C1 in `delta::partition`: the part (1/n) of the memory of the newest partitions that is idle
+/// N1 in `delta::partition`: the part (1/n) of the memory of the newest partitions that is idle
 /// when a round of closings begins.
 const ROUND_BEGINS: u64 = 2;
 /// The same, when the round ends.
@@ -81,7 +81,7 @@ impl Totals {
             .fetch_add(change, Ordering::Relaxed)
             .wrapping_add(change)
     }
-    /// C1: is a round of closing idle partitions under way, now that `idle` bytes of `memory_max`
+    /// N1: is a round of closing idle partitions under way, now that `idle` bytes of `memory_max`
     /// are idle?
     pub fn closes_idle(&self, idle: u64, memory_max: u64) -> bool {
         if idle >= memory_max / ROUND_BEGINS || idle <= memory_max / ROUND_ENDS {
