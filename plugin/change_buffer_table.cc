@@ -16,7 +16,7 @@ ST_FIELD_INFO columns[]= {
   Show::Column("PARTITION_NAME", Show::Varchar(2 * NAME_CHAR_LEN + 1), NULLABLE),
   Show::Column("INDEX_NAME", Show::Varchar(NAME_CHAR_LEN), NOT_NULL),
   Show::Column("CHANGE_BUFFERING", Show::Varchar(8), NOT_NULL),
-  Show::Column("OF_TABLE", Show::Varchar(3), NOT_NULL),
+  Show::Column("FROM_TABLE_OPTION", Show::Varchar(3), NOT_NULL),
   Show::Column("ENTRIES", Show::ULonglong(), NOT_NULL),
   Show::Column("BYTES", Show::ULonglong(), NOT_NULL),
   Show::Column("PAGES", Show::ULonglong(), NOT_NULL),

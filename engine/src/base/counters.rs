@@ -132,7 +132,7 @@ counters! {
     /// Gauge: dirty frames.
     buffer_pool_pages_dirty,
     /// Gauge: absence filters of pages that are not in the pool.
-    buffer_pool_imprints,
+    buffer_pool_absence_filters,
     /// Bytes read from data files.
     data_read,
     /// Read calls on data files.

@@ -11,7 +11,7 @@
 //! [`Intent::Merge`]. Both X-latch the path from the root and release the ancestors that the change
 //! cannot reach. Latches are taken downwards and from left to right (I5).
 //!
-//! Rooms and files, top to bottom; each uses only what stands below it:
+//! Subfolders and files, top to bottom; each uses only what stands below it:
 //! - `overflow`: chains of pages for values too long for a leaf; `free_tree`: gives a whole tree
 //!   back
 //! - `sorted`: fills an empty tree from sorted entries: `build` through the pool, `load` past it

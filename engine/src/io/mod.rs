@@ -2,7 +2,7 @@
 //!
 //! Every disk access of the engine goes through [`Disk`]; a test of the code's shape enforces this.
 //! [`RealDisk`] is a directory, [`SimDisk`] a simulation with stated fault rules. Order of the
-//! rooms, top to bottom: `files`, `sim`, `real`, `align`, `disk`. `futex` stands alone.
+//! subfolders, top to bottom: `files`, `sim`, `real`, `align`, `disk`. `futex` stands alone.
 pub mod align;
 pub mod disk;
 pub mod files;

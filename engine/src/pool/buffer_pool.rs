@@ -219,7 +219,7 @@ impl Pool {
         counters.buffer_pool_pages_total.set(store.frames.len() as u64);
         counters.buffer_pool_pages_free.set(store.clock.free_count() as u64);
         counters.buffer_pool_pages_dirty.set(store.dirty.count() as u64);
-        counters.buffer_pool_imprints.set(store.absence_filters.count());
+        counters.buffer_pool_absence_filters.set(store.absence_filters.count());
     }
     /// Tests: evicts every clean page that no thread uses.
     #[cfg(test)]

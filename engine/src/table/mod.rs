@@ -5,7 +5,7 @@
 //! and purge need no server (`docs/decisions/2026-11-21-secondary-entry-stamps.md`). One kind of
 //! scan gets a function that computes keys: `scan/relocated`.
 //!
-//! Rooms, top to bottom; each uses only those below it:
+//! Subfolders, top to bottom; each uses only those below it:
 //! ```text
 //! store            the object that holds all parts and hands them out
 //! merge_scheduler  which buffered changes are merged, when

@@ -1,14 +1,14 @@
 //! The shape of the code and the language of its comments, as tests.
 //!
-//! The tables here and in `rooms.rs` and `words.rs` are the rules. Change them in the same commit
-//! as the reason for the change. Rules of modules, rooms, circles, types and calls hold
-//! for the engine. All others hold for every crate of the repository, and the words
-//! for the plugin, too.
+//! The tables here and in `subfolders.rs` and `words.rs` are the rules. Change them in the same
+//! commit as the reason for the change. Rules of modules, subfolders, circles, types and calls hold
+//! for the engine. All others hold for every crate of the repository, and the words for the plugin,
+//! too.
 mod anchors;
 mod asserts;
 mod imports;
-mod rooms;
 mod source;
+mod subfolders;
 mod types;
 mod words;
 
@@ -264,8 +264,8 @@ fn no_circle_of_imports() {
 fn rooms_use_only_what_lies_below() {
     let sources = sources();
     let graph = imports::Graph::new(&sources);
-    report("rooms that are named and missing", rooms::missing(&graph));
-    report("layers of subfolders", rooms::breaches(&graph));
+    report("subfolders that are named and missing", subfolders::missing(&graph));
+    report("layers of subfolders", subfolders::breaches(&graph));
 }
 
 #[test]

@@ -165,7 +165,7 @@ impl Sections<'_> {
             "Pages read ahead {:.2}/s, evicted {:.2}/s; absence filters kept of evicted pages {}",
             c.per_second("buffer_pool_read_ahead"),
             c.per_second("buffer_pool_pages_evicted"),
-            c.value("buffer_pool_imprints")
+            c.value("buffer_pool_absence_filters")
         );
     }
 

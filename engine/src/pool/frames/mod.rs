@@ -8,7 +8,7 @@
 //! - `memory`: that of all frames;
 //! - `geometry`: the sizes of all of them.
 //!
-//! Called by: the rooms `write`, `read` and `recovery`, and the pool itself.
+//! Called by: the subfolders `write`, `read` and `recovery`, and the pool itself.
 pub(in crate::pool) mod absence_filter;
 mod cleaner_signal;
 mod clock;

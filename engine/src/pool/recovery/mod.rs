@@ -7,7 +7,7 @@
 //! - `gather`: what was read of the log;
 //! - `void`: what a later part of the log makes void.
 //!
-//! Uses the rooms `read`, `write` and `frames`.
+//! Uses the subfolders `read`, `write` and `frames`.
 //! Called by: the engine's start, and the pool itself.
 mod apply;
 pub(in crate::pool) mod gather;

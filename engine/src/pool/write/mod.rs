@@ -14,7 +14,7 @@
 //! - `loads`: which files have loads. It uses none of the others.
 //!
 //! Uses the room `frames`.
-//! Called by: the rooms `read` and `recovery`, and the pool itself.
+//! Called by: the subfolders `read` and `recovery`, and the pool itself.
 pub(in crate::pool) mod batch;
 pub(in crate::pool) mod doublewrite;
 pub(in crate::pool) mod flush;

@@ -1,6 +1,6 @@
 //! Tests of the whole transaction system: `model` (against a model, with restarts), `crash` (at
 //! every write), `concurrent` (threads). Here is their fixture: a pool over a simulated disk, and
-//! dice. Tests of locks and of undo are in their rooms.
+//! dice. Tests of locks and of undo are in their folders.
 mod concurrent;
 mod crash;
 mod model;

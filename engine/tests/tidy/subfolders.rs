@@ -1,9 +1,9 @@
-//! The rooms of each module: subfolders and files at its root, from top to bottom. A room may use
-//! only rooms that stand below it in its line. A file that no line names is free.
+//! The subfolders of each module, and files at its root, from top to bottom. A subfolder may use
+//! only what stands below it in its line. A file that no line names is free.
 use super::imports::Graph;
 
-/// Module, and its rooms.
-const ROOMS: &[(&str, &[&str])] = &[
+/// Module, and its subfolders and files.
+const SUBFOLDERS: &[(&str, &[&str])] = &[
     (
         "engine",
         &["database", "runtime_settings", "transactions", "config", "setting"],
@@ -123,23 +123,23 @@ pub fn breaches(graph: &Graph<'_>) -> Vec<String> {
     out
 }
 
-/// Rooms that a line names and the crate does not have.
+/// Subfolders that a line names and the crate does not have.
 pub fn missing(graph: &Graph<'_>) -> Vec<String> {
-    let named = ROOMS
+    let named = SUBFOLDERS
         .iter()
-        .flat_map(|(module, rooms)| rooms.iter().map(move |room| (module, room)));
+        .flat_map(|(module, subfolders)| subfolders.iter().map(move |subfolder| (module, subfolder)));
     named
-        .filter(|(module, room)| {
-            let path = [module.to_string(), room.to_string()];
+        .filter(|(module, subfolder)| {
+            let path = [module.to_string(), subfolder.to_string()];
             !graph.edges().keys().any(|file| file.starts_with(&path))
         })
-        .map(|(module, room)| format!("{module}/{room}"))
+        .map(|(module, subfolder)| format!("{module}/{subfolder}"))
         .collect()
 }
 
-/// The place of a file's room in its module's line. None: no line names it.
+/// The place of a file's subfolder in its module's line. None: no line names it.
 fn place(file: &[String]) -> Option<usize> {
-    let (module, room) = (file.first()?, file.get(1)?);
-    let (_, rooms) = ROOMS.iter().find(|(name, _)| name == module)?;
-    rooms.iter().position(|name| name == room)
+    let (module, subfolder) = (file.first()?, file.get(1)?);
+    let (_, subfolders) = SUBFOLDERS.iter().find(|(name, _)| name == module)?;
+    subfolders.iter().position(|name| name == subfolder)
 }
