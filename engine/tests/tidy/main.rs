@@ -290,6 +290,30 @@ fn documents_name_files_that_exist() {
     report("files that documents name and that do not exist", found);
 }
 
+/// The first table of README.md has figures of the insert benchmark. Each must stand in the page
+/// that `make bench-pages` writes, in a row of an arm of that name.
+#[test]
+fn figures_of_the_readme_are_measured() {
+    let text = |path: &str| fs::read_to_string(root().join(path)).unwrap();
+    let (readme, page) = (text("README.md"), text("docs/benchmarks/insert-benchmark.md"));
+    let cells = |line: &str| -> Vec<String> { line.split('|').map(|cell| cell.trim().to_string()).collect() };
+    let measured: Vec<Vec<String>> = page.lines().map(cells).collect();
+    let (mut found, mut figures) = (Vec::new(), 0);
+    for row in readme.lines().filter(|line| line.starts_with("| ")).map(cells) {
+        let arm = &row[1];
+        let is_figure = |cell: &&String| cell.starts_with(|c: char| c.is_ascii_digit());
+        for figure in row[2..].iter().filter(is_figure) {
+            figures += 1;
+            let has = |of: &Vec<String>| of.get(1).is_some_and(|name| name.starts_with(arm)) && of.contains(figure);
+            if !measured.iter().any(has) {
+                found.push(format!("README.md: {arm}: {figure}"));
+            }
+        }
+    }
+    assert!(figures > 8, "the table is found");
+    report("figures of README.md that docs/benchmarks does not have", found);
+}
+
 #[test]
 fn links_lead_to_headings() {
     report(

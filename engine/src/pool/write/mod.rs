@@ -13,7 +13,7 @@
 //! - `written`: detects lost writes;
 //! - `loads`: which files have loads. It uses none of the others.
 //!
-//! Uses the room `frames`.
+//! Uses the subfolder `frames`.
 //! Called by: the subfolders `read` and `recovery`, and the pool itself.
 pub(in crate::pool) mod batch;
 pub(in crate::pool) mod doublewrite;
