@@ -1,5 +1,9 @@
 //! Status counters: one list, in one place. The server shows each as `Sluice_<name>`.
 //!
+//! A new counter is a line in the list below, and a row of `docs/status.md` at the same place. A
+//! comment that begins with "Gauge:" makes it a gauge, which the layer that knows the value sets.
+//! [`Counters::kind`] names the maxima. [`SUBSYSTEMS`] names the first counter of each subsystem.
+//!
 //! Each counter has a cache line of its own, so threads that count different things do not slow
 //! each other down. Called by: every layer.
 use crossbeam_utils::CachePadded;
