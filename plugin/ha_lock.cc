@@ -1,5 +1,5 @@
-/* The locks of a statement: which ones its reads of a table take, what they do about rows that
-   move, and what is given back. */
+/* The locks of a statement: which ones its reads of a table take, what they do about keys that
+   change meanwhile, and what is given back. */
 #include "ha_sluice.h"
 #include "cluster.h"
 #include "engine.h"
@@ -10,12 +10,14 @@
 
 using namespace sluice;
 
-/* Where a row that was written, and then found twice, would stay:
+/* The cases in which a row whose duplicate is found only after the write would not be rolled back,
+   so that the check must come first:
    - a single statement of a function or a trigger is not rolled back;
    - UPDATE IGNORE goes on with the next row, and a replica in idempotent mode with the next event.
      The server takes an inserted row back, but not a changed one;
-   - a row of the past that is there already (one of the same moment) is deleted instead: with the
-     index entries of the row before the change, since the server knows no others. */
+   - in a system-versioned table, the server deletes a history row whose duplicate (of the same
+     moment) exists. It does so with the index entries of the row before the change, since it knows
+     no others. */
 bool sluice::checks_unique_first(const THD *thd, const TABLE_SHARE *share)
 {
   LEX *const lex= thd->lex;
@@ -36,17 +38,17 @@ bool sluice::checks_unique_first(const THD *thd, const TABLE_SHARE *share)
   }
 }
 
-/* A statement of its own transaction. A replica repeats what was decided elsewhere: there it reads
-   and locks as in any other. */
-static bool is_lone_statement(THD *thd)
+/* An autocommit statement at REPEATABLE READ with snapshot isolation. Not on a replica, which
+   repeats what the primary decided: there a statement reads and locks as in any transaction. */
+static bool is_autocommit_snapshot_statement(THD *thd)
 {
   return !thd_test_options(thd, OPTION_NOT_AUTOCOMMIT | OPTION_BEGIN) && thd_tx_isolation(thd) == ISO_REPEATABLE_READ &&
          snapshot_isolation(thd) && !thd->slave_thread;
 }
 
-/* Whether the statement changes no row that is there, nor adds one to a table that others may use:
-   it decides nothing that others might wait for. */
-static bool only_reads(THD *thd)
+/* Whether the statement changes no existing row, and adds none to a table that other connections
+   can use. (CREATE TABLE ... SELECT fills a table that they cannot see yet.) */
+static bool modifies_no_shared_rows(THD *thd)
 {
   switch (thd_sql_command(thd))
   {
@@ -78,7 +80,7 @@ static uint source_lock(THD *thd)
   default:
     break;
   }
-  return is_lone_statement(thd) && only_reads(thd) ? SLC_LOCK_NONE_OF_SOURCE : SLC_LOCK_SHARED;
+  return is_autocommit_snapshot_statement(thd) && modifies_no_shared_rows(thd) ? SLC_LOCK_NONE_STATEMENT_VIEW : SLC_LOCK_SHARED;
 }
 
 /* Which lock a statement's reads of this table take when it does not write to it (then
@@ -168,27 +170,27 @@ static void tell_binlog_of_read(THD *thd, const TABLE *table)
   thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_LIMIT);
 }
 
-/* What a locking scan outside of a transaction does about rows that move to keys that it has
-   passed. UPDATE and DELETE follow the rows that they change, and no statement has to wait. But
-   such rows may come out of the index's order, by which a statement may group; and in a join they
-   would belong to another lookup. */
-ha_sluice::Moved ha_sluice::about_moved(THD *thd) const
+/* What a locking scan of an autocommit statement does about a row to which another transaction gives
+   a key that the scan has passed. UPDATE and DELETE follow such rows, and no statement waits. But
+   these rows come out of the index's order, by which other statements may group. In a join they
+   would belong to another lookup. So such statements lock the gaps. */
+ha_sluice::KeyChangePolicy ha_sluice::key_change_policy(THD *thd) const
 {
-  if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_OF_SOURCE || m_policy == SLC_SKIP_LOCKED || !is_lone_statement(thd))
-    return MOVED_MISSED;
+  if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_STATEMENT_VIEW || m_policy == SLC_SKIP_LOCKED || !is_autocommit_snapshot_statement(thd))
+    return KEY_CHANGE_IGNORED;
   const int command= thd_sql_command(thd);
   if (m_lock == SLC_LOCK_SHARED || command == SQLCOM_SELECT || !is_target(thd, table))
-    return MOVED_KEPT_OUT;
+    return KEY_CHANGE_LOCKS_GAPS;
   switch (command)
   {
   case SQLCOM_UPDATE:
   case SQLCOM_UPDATE_MULTI:
   case SQLCOM_DELETE:
   case SQLCOM_DELETE_MULTI:
-    return thd->lex->query_tables->next_global ? MOVED_KEPT_OUT : MOVED_FOLLOWED;
-  /* It looks for the row that is there twice, which it has locked. */
+    return thd->lex->query_tables->next_global ? KEY_CHANGE_LOCKS_GAPS : KEY_CHANGE_FOLLOWED;
+  /* INSERT and the like look for the duplicate row, which they have locked. */
   default:
-    return MOVED_MISSED;
+    return KEY_CHANGE_IGNORED;
   }
 }
 
@@ -198,7 +200,7 @@ uint ha_sluice::lock_of_reads() const
     const KEY *const key= active_index < table->s->keys ? &table->key_info[active_index] : nullptr;
     return key && m_lock == SLC_LOCK_EXCLUSIVE && (key->algorithm == HA_KEY_ALG_LONG_HASH || key->without_overlaps);
   };
-  return m_about_moved == MOVED_KEPT_OUT || (m_checks_unique_first && is_check()) ? m_lock | SLC_LOCK_GAPS : m_lock;
+  return m_key_change_policy == KEY_CHANGE_LOCKS_GAPS || (m_checks_unique_first && is_check()) ? m_lock | SLC_LOCK_GAPS : m_lock;
 }
 
 /* The key, in the index that is scanned, of a row that is not in the server's record and may never
@@ -284,7 +286,7 @@ int ha_sluice::external_lock(THD *thd, int type)
   if (m_lock == SLC_LOCK_SHARED || m_lock == SLC_LOCK_EXCLUSIVE)
     m_connection->note_locked(m_share->name());
 #endif
-  m_about_moved= about_moved(thd);
+  m_key_change_policy= key_change_policy(thd);
   m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && checks_unique_first(thd, table->s);
   if (type == F_RDLCK)
     tell_binlog_of_read(thd, table);
@@ -318,11 +320,11 @@ int ha_sluice::start_stmt(THD *thd, thr_lock_type type)
            (m_connection->isolation() <= SLC_ISO_READ_COMMITTED ||
             (m_select_throughout && m_connection->isolation() != SLC_ISO_SERIALIZABLE)))
     m_lock= SLC_LOCK_NONE;
-  else if (is_plain && m_stored_lock == SLC_LOCK_NONE_OF_SOURCE && thd->locked_tables_mode == LTM_NONE && !thd->lex->requires_prelocking())
-    m_lock= SLC_LOCK_NONE_OF_SOURCE;
+  else if (is_plain && m_stored_lock == SLC_LOCK_NONE_STATEMENT_VIEW && thd->locked_tables_mode == LTM_NONE && !thd->lex->requires_prelocking())
+    m_lock= SLC_LOCK_NONE_STATEMENT_VIEW;
   else
     m_lock= SLC_LOCK_SHARED;
-  m_about_moved= about_moved(thd);
+  m_key_change_policy= key_change_policy(thd);
   if (!writes)
     tell_binlog_of_read(thd, table);
   return 0;

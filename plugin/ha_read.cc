@@ -46,7 +46,7 @@ int ha_sluice::scan_set_up()
   slc_cursor_semi_consistent(m_cursor, m_semi != SEMI_OFF && !m_scan.engine_index);
   if (const slc_err error= slc_cursor_begin(m_cursor, trx(), m_scan.engine_index, lock_of_reads(), m_policy, covering))
     return fail(error);
-  if (m_about_moved == MOVED_FOLLOWED && m_scan.engine_index)
+  if (m_key_change_policy == KEY_CHANGE_FOLLOWED && m_scan.engine_index)
     slc_cursor_follow_moved(m_cursor, key_of_moved, this);
   m_scan.is_set_up= true;
   m_scan.is_covering= covering;
@@ -521,11 +521,11 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
   const int error= guarded(
       [&]
       {
-        /* From range to range nothing can be followed: a row may go from one that is to come to one
-           that is over. */
-        if (ranges > 1 && m_about_moved == MOVED_FOLLOWED)
+        /* Changed keys cannot be followed from range to range: a row may move from a later range
+           into one that was read already. */
+        if (ranges > 1 && m_key_change_policy == KEY_CHANGE_FOLLOWED)
         {
-          m_about_moved= MOVED_KEPT_OUT;
+          m_key_change_policy= KEY_CHANGE_LOCKS_GAPS;
           m_scan.is_set_up= false;
         }
         if (likely(is_own))

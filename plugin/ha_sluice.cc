@@ -287,7 +287,7 @@ handler *ha_sluice::clone(const char *name, MEM_ROOT *mem_root)
     copy->m_lock= m_lock;
     copy->m_stored_lock= m_lock;
     copy->m_policy= m_policy;
-    copy->m_about_moved= m_about_moved;
+    copy->m_key_change_policy= m_key_change_policy;
     copy->m_checks_unique_first= m_checks_unique_first;
   }
   return copy;

@@ -229,10 +229,11 @@ private:
   {
     return pushed_rowid_filter && rowid_filter_is_active && m_codec->key(active_index).has_position;
   }
-  /* Rows that move to keys that a scan has passed: MISSED, FOLLOWED, or KEPT_OUT, since the scan
-     locks the gaps that it has passed. */
-  enum Moved { MOVED_MISSED, MOVED_FOLLOWED, MOVED_KEPT_OUT };
-  Moved about_moved(THD *thd) const;
+  /* What a locking scan does about another transaction that gives a row a key which the scan has
+     passed. IGNORED: the scan misses the row. FOLLOWED: it hands the row out at the old key.
+     LOCKS_GAPS: it locks the gaps that it passes, so the other transaction waits. */
+  enum KeyChangePolicy { KEY_CHANGE_IGNORED, KEY_CHANGE_FOLLOWED, KEY_CHANGE_LOCKS_GAPS };
+  KeyChangePolicy key_change_policy(THD *thd) const;
   uint lock_of_reads() const;
   int before_copy();
   static slc_bytes key_of_moved(void *ctx, slc_bytes clustered, slc_bytes row);
@@ -368,7 +369,7 @@ private:
   /* The server checks UNIQUE indexes of its own before it writes. */
   bool m_checks_unique_first= false;
   uint m_policy= SLC_WAIT;
-  Moved m_about_moved= MOVED_MISSED;
+  KeyChangePolicy m_key_change_policy= KEY_CHANGE_IGNORED;
   bool m_keyread= false;
   bool m_exclusive_on_duplicate= false;
   bool m_ignores_duplicates= false;

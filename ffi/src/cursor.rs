@@ -51,7 +51,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
     let lock = lock & !SLC_LOCK_GAPS;
     LockChoice {
         mode: match lock {
-            SLC_LOCK_NONE | SLC_LOCK_NONE_OF_SOURCE => None,
+            SLC_LOCK_NONE | SLC_LOCK_NONE_STATEMENT_VIEW => None,
             SLC_LOCK_SHARED => Some(LockMode::Shared),
             _ => Some(LockMode::Exclusive),
         },
@@ -60,7 +60,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
             SLC_SKIP_LOCKED => OnLocked::Skip,
             _ => OnLocked::Wait,
         },
-        by_statement_view: lock == SLC_LOCK_NONE_OF_SOURCE,
+        by_statement_view: lock == SLC_LOCK_NONE_STATEMENT_VIEW,
         gaps,
     }
 }

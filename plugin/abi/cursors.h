@@ -28,7 +28,7 @@ void slc_cursor_free(slc_cursor *);
 /* start a scan set-up on index (0 = clustered, i+1 = secondary i). lock: SLC_LOCK_*, policy:
    SLC_WAIT...; covering: a secondary entry that the snapshot may see is handed out as it is,
    without the clustered row. Consistent reads (SLC_LOCK_NONE) use trx's snapshot (READ UNCOMMITTED:
-   newest version; SLC_LOCK_NONE_OF_SOURCE: the statement's own). Locks are taken on rows (clustered
+   newest version; SLC_LOCK_NONE_STATEMENT_VIEW: the statement's own). Locks are taken on rows (clustered
    key), in key order, as they are handed out. */
 slc_err slc_cursor_begin(slc_cursor *, slc_trx *, uint32_t index, uint32_t lock, uint32_t policy, int covering);
 /* after begin, of a locking scan of a secondary index outside of a transaction: a row that moves to
