@@ -99,7 +99,7 @@ int ha_sluice::append_certified(THD *thd, const std::string &cache_key, uint32 i
   if (made && !wsrep_thd_append_key(thd, &key, 1, static_cast<Wsrep_service_key_type>(kind)))
     return 0;
   my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": Galera took no certification key of table %s", MYF(0), shown_name().c_str());
-  return SLUICE_ERR_TOLD;
+  return SLUICE_ERR_ALREADY_REPORTED;
 }
 
 /* The table_cache_key that a TABLE_SHARE of this path has. */
@@ -206,5 +206,5 @@ int ha_sluice::certify_new_table(THD *thd)
   if (!wsrep_thd_append_table_key(thd, table->s->db.str, table->s->table_name.str, WSREP_SERVICE_KEY_EXCLUSIVE))
     return 0;
   my_printf_error(ER_UNKNOWN_ERROR, SLUICE_ENGINE_NAME ": Galera took no certification key of table %s", MYF(0), shown_name().c_str());
-  return SLUICE_ERR_TOLD;
+  return SLUICE_ERR_ALREADY_REPORTED;
 }

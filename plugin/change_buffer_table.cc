@@ -54,7 +54,7 @@ int fill_table(THD *thd, TABLE_LIST *tables, COND *)
   if (!engine || is_hidden_from(thd))
     return 0;
   SchemaRow row(thd, tables->table);
-  return told_error(slc_change_buffer_list(engine, add_row, &row)) || row.failed() ? 1 : 0;
+  return report_error(slc_change_buffer_list(engine, add_row, &row)) || row.failed() ? 1 : 0;
 }
 
 } // namespace

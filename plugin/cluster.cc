@@ -508,7 +508,7 @@ int refuse_second_engine(THD *thd, const TABLE_SHARE *share)
   {
     my_printf_error(ER_NOT_SUPPORTED_YET, "Galera's streaming replication cannot change tables of " SLUICE_ENGINE_NAME
                     " (%s.%s): SET SESSION wsrep_trx_fragment_size=0", MYF(0), share->db.str, share->table_name.str);
-    return SLUICE_ERR_TOLD;
+    return SLUICE_ERR_ALREADY_REPORTED;
   }
   handlerton *other= other_writer(thd->transaction->all);
   if (!other)
@@ -517,7 +517,7 @@ int refuse_second_engine(THD *thd, const TABLE_SHARE *share)
     return 0;
   my_printf_error(ER_NOT_SUPPORTED_YET, "In a Galera cluster one transaction cannot change tables of both " SLUICE_ENGINE_NAME
                   " (%s.%s) and %s. Change them in two transactions", MYF(0), share->db.str, share->table_name.str, hton_name(other)->str);
-  return SLUICE_ERR_TOLD;
+  return SLUICE_ERR_ALREADY_REPORTED;
 }
 
 #ifdef SLUICE_STAND_IN
@@ -532,7 +532,7 @@ int refuse_sequence(THD *thd, const TABLE_SHARE *share)
     return 0;
   my_printf_error(ER_NOT_SUPPORTED_YET, "A Galera cluster replicates no sequence of " SLUICE_ENGINE_NAME " (%s.%s). Use " INSTEAD_OF_SEQUENCE
                   ", or SET SESSION wsrep_on=OFF to use it on this node alone", MYF(0), share->db.str, share->table_name.str);
-  return SLUICE_ERR_TOLD;
+  return SLUICE_ERR_ALREADY_REPORTED;
 }
 
 #ifdef SLUICE_STAND_IN

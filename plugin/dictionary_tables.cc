@@ -159,7 +159,7 @@ template <typename Add> int fill(THD *thd, TABLE_LIST *tables, slc_err (*list)(s
   if (row.failed())
     return 1;
   if (error != SLC_INTERRUPTED)
-    return told_error(error);
+    return report_error(error);
   thd->send_kill_message();
   return 1;
 }

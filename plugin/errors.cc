@@ -50,7 +50,7 @@ const Translation translations[]= {
   {SLC_FOREIGN_NO_PARENT_INDEX, HA_ERR_CANNOT_ADD_FOREIGN, false},
   {SLC_FOREIGN_NOT_NULL, HA_ERR_CANNOT_ADD_FOREIGN, false},
   {SLC_FOREIGN_NAME_TAKEN, HA_ERR_FOUND_DUPP_KEY, false},
-  {SLC_ROW_NOT_MADE, SLUICE_ERR_TOLD, false},
+  {SLC_ROW_NOT_MADE, SLUICE_ERR_ALREADY_REPORTED, false},
 };
 
 thread_local char last_text[1024];
@@ -147,7 +147,7 @@ int server_error(slc_err error, THD *thd, const char *object)
   return error == SLC_ROW_NOT_MADE && thd ? Connection::of(thd)->foreign_rows().error() : found->to;
 }
 
-int told_error(slc_err error)
+int report_error(slc_err error)
 {
   if (likely(error == SLC_OK))
     return 0;

@@ -16,7 +16,7 @@ enum
   SLUICE_ERR_IO= SLUICE_ERR_FIRST,
   SLUICE_ERR_POISONED,
   SLUICE_ERR_UNSUPPORTED,
-  SLUICE_ERR_TOLD,                      // the message has been sent
+  SLUICE_ERR_ALREADY_REPORTED,          // the message has been sent
   SLUICE_ERR_BAD_ROW
 };
 
@@ -30,7 +30,7 @@ inline bool needs_no_text(slc_err error)
    NULL. */
 int server_error(slc_err error, THD *thd, const char *object);
 /* Of a statement without a handler: sends the engine's text as its error. 0 = SLC_OK, else 1. */
-int told_error(slc_err error);
+int report_error(slc_err error);
 /* The text of one of our own codes, from the last server_error() of this thread. */
 const char *error_text(int error);
 /* An entry or a row whose bytes are not of the table's form. `definition`: the number of the row's

@@ -362,7 +362,7 @@ int ForeignAlter::prepare(THD *thd, const char *table, const TABLE *altered, con
   if (error != HA_ERR_FOUND_DUPP_KEY)
     return error;
   my_error(ER_DUP_CONSTRAINT_NAME, MYF(0), "FOREIGN KEY", m_foreign.name_given_twice().c_str());
-  return SLUICE_ERR_TOLD;
+  return SLUICE_ERR_ALREADY_REPORTED;
 }
 
 void ForeignAlter::put_into(slc_index_change *change, const TABLE *altered, const Codec &codec)

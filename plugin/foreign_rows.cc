@@ -124,7 +124,7 @@ TABLE *ForeignRows::open(const std::string &path)
 {
   const TablePath names(path);
   const LEX_CSTRING db= {names.schema.data(), names.schema.size()}, name= {names.table.data(), names.table.size()};
-  m_error= SLUICE_ERR_TOLD;
+  m_error= SLUICE_ERR_ALREADY_REPORTED;
   TABLE_LIST list;
   list.init_one_table(&db, &name, nullptr, TL_WRITE);
   MDL_REQUEST_INIT(&list.mdl_request, MDL_key::TABLE, db.str, name.str, MDL_SHARED_WRITE, MDL_TRANSACTION);

@@ -376,7 +376,7 @@ bool ha_sluice::get_error_message(int error, String *text)
   /* The server has only reported that the table cannot be made: not why. */
   if (error == HA_WRONG_CREATE_OPTION && ha_thd()->is_error() && ha_thd()->get_stmt_da()->sql_errno() == ER_CANT_CREATE_TABLE)
     return false;
-  if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_TOLD)
+  if (error == HA_WRONG_CREATE_OPTION || error == SLUICE_ERR_ALREADY_REPORTED)
     return true;                        // the message is there: no second one
   if (error == HA_ERR_ROW_IS_REFERENCED || error == HA_ERR_NO_REFERENCED_ROW || error == HA_ERR_FK_DEPTH_EXCEEDED)
   {

@@ -277,7 +277,7 @@ int fill_files(THD *thd, TABLE_LIST *tables, COND *)
   if (!engine || is_hidden_from(thd))
     return 0;
   NamedRow row(thd, tables->table);
-  return told_error(slc_file_info_list(engine, add_file, &row)) || row.failed();
+  return report_error(slc_file_info_list(engine, add_file, &row)) || row.failed();
 }
 
 /* ---- metrics ---- */

@@ -119,7 +119,7 @@ void write_dirty_pages()
   if (!engine || settings.read_only)
     return;
   mysql_mutex_unlock(&LOCK_global_system_variables);
-  (void) told_error(slc_engine_checkpoint(engine));
+  (void) report_error(slc_engine_checkpoint(engine));
   mysql_mutex_lock(&LOCK_global_system_variables);
 }
 

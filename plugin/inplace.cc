@@ -178,7 +178,7 @@ bool ha_sluice::prepare_inplace_alter_table(TABLE *altered, Alter_inplace_info *
 #endif
   if (const int error= context->foreign.prepare(ha_thd(), m_share->name(), altered, info))
   {
-    if (error != SLUICE_ERR_TOLD)
+    if (error != SLUICE_ERR_ALREADY_REPORTED)
       print_error(error, MYF(0));
     return true;
   }
@@ -230,7 +230,7 @@ int ha_sluice::feed_builds(slc_trx *trx, slc_cursor *cursor, const OnlineAlter::
     if (!codec.get_row(plan, to.record, found.pk, found.row))
       return bad_row(shown_name().c_str(), codec.unknown_definition(found.row));
     if (to.values->compute())
-      return SLUICE_ERR_TOLD;
+      return SLUICE_ERR_ALREADY_REPORTED;
     for (uint i= 0; i < builds.size() && !error; i++)
     {
       m_write.entries.clear();
@@ -317,7 +317,7 @@ bool ha_sluice::fill_inplace(TABLE *altered, void *inplace_context)
   slc_cursor_free(cursor);
   if (error)
   {
-    if (error != SLUICE_ERR_TOLD)
+    if (error != SLUICE_ERR_ALREADY_REPORTED)
       print_error(error, MYF(0));
     return true;
   }

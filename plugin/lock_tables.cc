@@ -134,7 +134,7 @@ std::shared_ptr<const LockReport> make_report(uint detail)
   auto report= std::make_shared<LockReport>();
   report->at= my_hrtime();
   const slc_lock_sink sink= {report.get(), add_trx, detail == SLC_LOCKS_ALL ? add_lock : nullptr, add_wait};
-  if (told_error(slc_lock_report(engine, detail, &sink)))
+  if (report_error(slc_lock_report(engine, detail, &sink)))
     return nullptr;
   ByConnection wanted;
   for (TrxRow &row : report->transactions)

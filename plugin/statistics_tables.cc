@@ -107,7 +107,7 @@ int fill_by(THD *thd, TABLE_LIST *tables, slc_statistics_cb add)
   if (!engine || is_hidden_from(thd))
     return 0;
   SchemaRow row(thd, tables->table);
-  return told_error(slc_statistics_list(engine, add, &row)) || row.failed() ? 1 : 0;
+  return report_error(slc_statistics_list(engine, add, &row)) || row.failed() ? 1 : 0;
 }
 
 int fill_tables(THD *thd, TABLE_LIST *tables, COND *) { return fill_by(thd, tables, add_table); }

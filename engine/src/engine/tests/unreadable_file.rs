@@ -452,8 +452,8 @@ fn a_start_that_cannot_read_a_page_keeps_the_log() {
         for start in 0..2 {
             let (rig, logged) = reopen(&disk);
             let said = logged.lock().join("\n");
-            let is_told = said.contains("recovery: table t") && said.contains(&format!("page {no}"));
-            assert!(is_told || start > 0, "{said}");
+            let is_named = said.contains("recovery: table t") && said.contains(&format!("page {no}"));
+            assert!(is_named || start > 0, "{said}");
             let mut trx = rig.begin(ReadCommitted);
             assert!(rig.get(&mut trx, &pk(3), None).is_err_and(|e| e.is_corrupt()));
             assert!(rig.get(&mut trx, &pk(ROWS - 1), None).is_ok());

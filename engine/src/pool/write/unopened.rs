@@ -21,13 +21,13 @@ use crate::pool::frames::store::FrameStore;
 #[derive(Default)]
 pub(in crate::pool) struct UnopenedNews {
     /// Batches meet the same files again and again.
-    told: LogDedup,
+    log_dedup: LogDedup,
     news: Vec<String>,
 }
 
 impl UnopenedNews {
     pub fn note(&mut self, text: String, now_us: u64) {
-        if self.told.is_news(&text, now_us) {
+        if self.log_dedup.is_news(&text, now_us) {
             self.news.push(text);
         }
     }

@@ -58,7 +58,7 @@ pub(in crate::table) fn kill_poll(trx: &Trx) -> impl FnMut() -> Result<()> {
 pub(in crate::table) struct SortProgress {
     waiter: Arc<dyn Waiter>,
     done: u64,
-    told: u64,
+    reported: u64,
     all: u64,
 }
 
@@ -71,15 +71,15 @@ impl SortProgress {
         SortProgress {
             waiter: trx.shared.waiter.clone(),
             done: 0,
-            told: 0,
+            reported: 0,
             all,
         }
     }
     fn add(&mut self, bytes: usize) {
         self.done += bytes as u64;
         debug_assert!(self.done <= self.all, "the sorts hand out no more than they took");
-        if self.done - self.told >= SortProgress::STEP {
-            self.told = self.done;
+        if self.done - self.reported >= SortProgress::STEP {
+            self.reported = self.done;
             self.waiter.progress(self.done, self.all);
         }
     }

@@ -25,7 +25,7 @@ pub struct Table {
     /// Why the table cannot be used: found at open.
     broken: OnceLock<String>,
     /// The log has a line that purge cannot reach all of the table.
-    told: AtomicBool,
+    reported: AtomicBool,
     /// Handles given out by `Tables::open_table` and not closed.
     pub(crate) opened: AtomicU32,
     /// Held while `counters_loaded` is being made true.
@@ -58,7 +58,7 @@ impl Table {
             gate: RwLock::new(()),
             dropped: AtomicBool::new(false),
             broken: OnceLock::new(),
-            told: AtomicBool::new(false),
+            reported: AtomicBool::new(false),
             opened: AtomicU32::new(0),
             loading: RankedMutex::new(Rank::TableCounters, ()),
             counters_loaded: AtomicBool::new(false),
@@ -169,7 +169,7 @@ impl Table {
     }
     /// False the first time: then the caller logs the damage.
     pub(in crate::table) fn is_damage_logged(&self) -> bool {
-        self.told.swap(true, Ordering::Relaxed)
+        self.reported.swap(true, Ordering::Relaxed)
     }
     /// Nothing can or need be done about the table's pages now: maintenance passes over them. (A
     /// rollback must not: a broken table can come back.)

@@ -101,7 +101,7 @@ mod tests {
 
     /// The mean began at zero: a second into a drain of ten seconds it reported a minute.
     #[test]
-    fn the_time_that_a_drain_takes_is_told_from_its_beginning() {
+    fn the_time_that_a_drain_takes_is_shown_from_its_beginning() {
         let mut speed = Speed::default();
         let (mut now_us, mut merged) = (1_000_000, 0);
         let mut rounds = |n: usize, entries: u64| {
@@ -125,7 +125,7 @@ mod tests {
     /// A trickle of merges before a drain made the reported time ten times too long. The mean took
     /// seconds to forget it.
     #[test]
-    fn a_drain_is_not_told_at_the_speed_of_what_came_before_it() {
+    fn the_time_of_a_drain_is_not_shown_at_the_speed_of_what_came_before_it() {
         let mut speed = Speed::default();
         let (mut now_us, mut merged) = (1_000_000, 0);
         let mut rounds = |speed: &mut Speed, n: usize, entries: u64| {
