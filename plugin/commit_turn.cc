@@ -1,10 +1,13 @@
 /* Galera: the choice between durable before and after the turn to commit; see commit_turn.h.
 
-   BEFORE --(write sets, and no gap for SECONDS_AFTER_A_GAP; AFTER is stored)--> AFTER
-   AFTER  --(a gap, or nothing to commit for some seconds)--> LEAVING
-   LEAVING --(no write set under way is durable after its turn; RUNNING is stored)--> BEFORE
+   | mode    | write sets become durable | it ends when                                      | then    |
+   | BEFORE  | before their turn         | write sets came without a gap for                 | AFTER   |
+   |         |                           | SECONDS_AFTER_A_GAP, and STATE_AFTER is stored    |         |
+   | AFTER   | after their turn          | a gap comes, or some seconds have no write set    | LEAVING |
+   | LEAVING | new ones before their     | the last write set that is durable after its turn | BEFORE  |
+   |         | turn                      | has ended, and STATE_RUNNING is stored            |         |
 
-   In LEAVING new write sets are made durable before their turn, and positions still have AFTER.
+   In LEAVING, stored positions still have STATE_AFTER.
    Locks: the mutex of CommitTurn, then what the engine takes to append a commit. */
 #include "commit_turn.h"
 #include "my_pthread.h"

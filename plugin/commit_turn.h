@@ -50,7 +50,7 @@ private:
   bool m_others_may_have_written= true;
 };
 
-/* Stores the present position with the other state, durably. Called with a CommitTurn held. */
+/* Stores the present position with the given state, durably. Called with a CommitTurn held. */
 using store_state_fn= bool (*)(State);
 /* begin_turns() starts a thread that chooses between the two ways once a second. end_turns() ends
    the thread. Only for a server without a binary log. */

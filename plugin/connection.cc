@@ -60,9 +60,9 @@ void Connection::start()
   if (!m_started)
   {
     m_isolation= std::max<uint>(thd_tx_isolation(m_thd), LOWEST_ISOLATION);
-    /* A statement alone has locked what it found, and there is no other that could find more. A
-       replica repeats what was decided elsewhere, in an order that is decided, too: it must not be
-       refused. */
+    /* The locking reads of an autocommit statement take no snapshot: its transaction has no later
+       statement that could see newer rows. A replica repeats what the primary decided, in the
+       primary's order, and must not be refused. */
     slc_trx_snapshot_by_locking(m_trx, in_long_transaction() && !m_thd->slave_thread);
   }
   const uint64_t place= place_in_cluster(m_thd);
@@ -94,25 +94,25 @@ void Connection::register_with_server()
     trans_register_ha(m_thd, true, hton, 0);
 }
 
-/* XA PREPARE was the last word, and the server has the transaction still. */
-bool Connection::is_undecided() const
+/* XA PREPARE was executed, and the transaction is still attached to this session. */
+bool Connection::is_prepared_and_attached() const
 {
   const XID_STATE &xa= m_thd->transaction->xid_state;
-  return m_outlives && xa.is_explicit_XA() && xa.get_state_code() == XA_PREPARED;
+  return m_xa_prepared && xa.is_explicit_XA() && xa.get_state_code() == XA_PREPARED;
 }
 
 int Connection::use(bool writes)
 {
   /* The server refuses statements after XA PREPARE, but not before it has locked the tables of
      their functions (SELECT f()). */
-  if (unlikely(is_undecided()))
+  if (unlikely(is_prepared_and_attached()))
   {
     m_thd->transaction->xid_state.er_xaer_rmfail();
     return HA_ERR_UNSUPPORTED;
   }
-  /* Else the server has let go of the transaction: it does not call engines when a client resets
-     its connection (COM_RESET_CONNECTION, COM_CHANGE_USER). */
-  if (unlikely(m_outlives))
+  /* The transaction is prepared, and the server has detached it from this session. It does not call
+     engines when a client resets its connection (COM_RESET_CONNECTION, COM_CHANGE_USER). */
+  if (unlikely(m_xa_prepared))
   {
     slc_trx_leave(m_trx);
     end_transaction();
@@ -180,7 +180,7 @@ void Connection::end_transaction()
   m_started= false;
   m_ordered= false;
   m_applied= false;
-  m_outlives= false;
+  m_xa_prepared= false;
   if (m_after_turn)
     write_set_ended();
   m_after_turn= false;
@@ -209,7 +209,7 @@ int Connection::prepare(bool all)
   if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives && is_alone())
     xid= m_thd->transaction->implicit_xid;
   const int error= prepare(xid, outlives);
-  m_outlives= outlives && !error;
+  m_xa_prepared= outlives && !error;
   return error;
 }
 
@@ -292,7 +292,7 @@ int Connection::commit(bool all)
   give_back_autoinc_locks();
   /* A client waits for its own write set (G9), also if another thread replays it in its place. */
   const bool is_applier= m_after_turn && m_thd->system_thread != NON_SYSTEM_THREAD && wsrep_thd_is_applying(m_thd);
-  const bool durable= m_after_turn ? !is_applier : (!m_ordered && !m_applied) || m_outlives;
+  const bool durable= m_after_turn ? !is_applier : (!m_ordered && !m_applied) || m_xa_prepared;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
   thd_wakeup_subsequent_commits(m_thd, 0);

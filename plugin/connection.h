@@ -127,7 +127,7 @@ private:
   int prepare(const XID &xid, bool outlives);
   void make_visible();
   bool is_alone() const;
-  bool is_undecided() const;
+  bool is_prepared_and_attached() const;
   /* A statement that began as a transaction of its own ends it, even if it has turned autocommit
      off meanwhile. So does a statement of the server's own (a replica's position): it runs in a
      connection's transaction, with the options of a transaction taken away. */
@@ -146,7 +146,7 @@ private:
   bool m_is_long= false;                // registered with the server for more than a statement
   bool m_ordered= false;
   bool m_applied= false;                // prepare_applied() was called
-  bool m_outlives= false;               // XA PREPARE: anybody may end it
+  bool m_xa_prepared= false;            // XA PREPARE: any connection may end the transaction
   bool m_shows_progress= false;
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;

@@ -30,7 +30,7 @@ std::string quoted(const std::string &text)
 
 constexpr size_t CHAR_LENGTH_MAX= 255;   // characters of a CHAR
 
-/* What a collation makes of the printable characters, turned around. */
+/* The map from the weights of a collation back to printable characters. */
 class Alphabet
 {
 public:
