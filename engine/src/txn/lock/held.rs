@@ -23,7 +23,7 @@ pub enum Granted {
     /// The transaction had this lock, or a stronger one, before.
     Held,
     /// The transaction had a weaker lock.
-    Raised,
+    Upgraded,
 }
 
 /// Place of a lock in the table: shard and slot.

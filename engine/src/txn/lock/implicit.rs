@@ -13,7 +13,7 @@ use super::held::LockRef;
 use super::shard::hash_name;
 use super::sys::LockSys;
 use super::table::SHARDS;
-use super::wait_flag::{ask_to_look, WakeList};
+use super::wait_flag::{ask_to_recheck_blockers, WakeList};
 use crate::base::{IndexId, TrxId};
 use crate::txn::lock::held::LockMode;
 use crate::txn::shared::TrxShared;
@@ -78,7 +78,7 @@ impl LockSys {
     /// goes on. If the owner waits itself, that may close a circle which no later wait would search
     /// for. Called with no latch held: wakes the sleepers, or a victim.
     pub fn search_after_explicit(&self, made: MadeExplicit) {
-        ask_to_look(&made.waiting);
+        ask_to_recheck_blockers(&made.waiting);
         if made.owner.wait_place().is_some() {
             self.waits.find_deadlock(&self.table, &made.owner);
         }

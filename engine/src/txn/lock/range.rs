@@ -198,7 +198,7 @@ impl RangeLocks {
         let mut shard = self.shard(index).lock();
         let ranges = shard.entry(index).or_default();
         let of_trx = ranges.owners.iter().position(|(owner, _)| Arc::ptr_eq(owner, trx));
-        let stopped = ranges.stopped_by(trx, of_trx, lo, hi);
+        let newly_blocked = ranges.stopped_by(trx, of_trx, lo, hi);
         debug_assert_eq!(
             of_trx.is_none(),
             !trx.locks.lock().ranges.contains(&index),
@@ -206,13 +206,13 @@ impl RangeLocks {
         );
         if let Some(at) = of_trx {
             add_counted(trx, &mut ranges.owners[at].1, lo, hi);
-            return (false, stopped);
+            return (false, newly_blocked);
         }
         let mut set = RangeSet::default();
         add_counted(trx, &mut set, lo, hi);
         ranges.owners.push((trx.clone(), set));
         self.count(index).fetch_add(1, Ordering::AcqRel);
-        (true, stopped)
+        (true, newly_blocked)
     }
     /// `key` None: of every range.
     pub fn is_free(&self, trx: &Arc<TrxShared>, index: IndexId, key: Option<&[u8]>) -> bool {

@@ -62,9 +62,9 @@ pub(super) enum Admitted {
     New,
     Held,
     /// The shared lock has become the exclusive one: `readers_waiting` wait for it too now.
-    Raised,
+    Upgraded,
     /// The lock was granted ahead of requests that wait for it too now ([`Entry::passed`]).
-    Passed,
+    GrantedAheadOfWaiters,
     /// Nothing was queued: the caller decides whether to wait.
     MustWait,
 }
@@ -111,7 +111,7 @@ impl Entry {
                     return Admitted::MustWait;
                 }
                 (held.mode, held.again) = (mode, true);
-                return Admitted::Raised;
+                return Admitted::Upgraded;
             }
             held.again = true;
             return Admitted::Held;
@@ -124,7 +124,7 @@ impl Entry {
         let passes = self.requests[place..].iter().any(in_the_way);
         self.add_granted(trx, mode);
         match passes {
-            true => Admitted::Passed,
+            true => Admitted::GrantedAheadOfWaiters,
             false => Admitted::New,
         }
     }
@@ -139,10 +139,10 @@ impl Entry {
     /// waiting. They did not wait for it before.
     pub fn passed(&self, trx: &Arc<TrxShared>, mode: LockMode) -> WakeList {
         let at = self.waiting_at(trx).map_or(self.granted as usize, |at| at + 1);
-        let stopped = self.requests[at..]
+        let newly_blocked = self.requests[at..]
             .iter()
             .filter(|r| conflict(r.mode, mode) && trx.goes_ahead_of(&r.trx));
-        stopped.map(|r| r.trx.clone()).collect()
+        newly_blocked.map(|r| r.trx.clone()).collect()
     }
     /// `trx` has asked for its lock more than once.
     pub fn was_asked_again(&self, trx: &Arc<TrxShared>) -> bool {

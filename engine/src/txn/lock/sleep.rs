@@ -9,17 +9,17 @@
 //! - [`WAIT_CANCELLED`], by KILL; and by the sleeper itself, as its waiter says.
 //!
 //! The first decision stays, but for a grant, which replaces any other. A decided wait is part of
-//! no deadlock, though its request is still queued. [`WAIT_LOOK`] decides nothing: the sleeper
-//! looks for the transactions that it waits for now, tells its waiter, and sleeps on. Only the
-//! sleeper takes its request off the queue, under the mutex. What it finds there decides: a lock
-//! that was granted meanwhile is taken, whatever the flag says.
+//! no deadlock, though its request is still queued. [`WAIT_RECHECK_BLOCKERS`] decides nothing: the
+//! sleeper looks for the transactions that it waits for now, reports them to its waiter, and sleeps
+//! on. Only the sleeper takes its request off the queue, under the mutex. What it finds there
+//! decides: a lock that was granted meanwhile is taken, whatever the flag says.
 //!
 //! Called by `sys.rs` with no latch and no mutex held.
 use super::deadlock::{Clock, DeadlockSearch};
 use super::table::LockTable;
 use super::wait::WaitOutcome;
-use super::wait_flag::{decide, take_look};
-use super::wait_flag::{WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_GRANTED, WAIT_LOOK, WAIT_TIMED_OUT};
+use super::wait_flag::{decide, take_recheck};
+use super::wait_flag::{WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_GRANTED, WAIT_RECHECK_BLOCKERS, WAIT_TIMED_OUT};
 use crate::base::sync::holds_no_latch;
 use crate::base::{Counters, Error};
 use crate::txn::lock::wait_flag::is_decided;
@@ -133,7 +133,7 @@ impl LockWaits {
                 WAIT_DEADLOCK => return SleepEnd::Deadlock,
                 WAIT_CANCELLED => return SleepEnd::Cancelled,
                 WAIT_TIMED_OUT => return SleepEnd::Timeout,
-                WAIT_LOOK if !look_again(table, me) => return give_up(me),
+                WAIT_RECHECK_BLOCKERS if !look_again(table, me) => return give_up(me),
                 _ => {}
             }
             let waited = self.now_us() - started;
@@ -157,7 +157,7 @@ pub(super) fn cancel_wait(trx: &TrxShared) {
 /// Names the transactions that the sleeper waits for now to its waiter; false: it must give up.
 fn look_again(table: &LockTable, me: &Arc<TrxShared>) -> bool {
     // First: a request that comes after this look asks for another one.
-    if !take_look(me) {
+    if !take_recheck(me) {
         return true;
     }
     let Some(place) = me.wait_place() else { return true };

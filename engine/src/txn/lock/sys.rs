@@ -23,7 +23,7 @@ use super::held::{Granted, LockMode, LockPolicy, LockRef, WaitPlace};
 use super::shard::{hash_name, Admitted, Entry, Request, Shard};
 use super::sleep::{cancel_wait, LockWaits, SleepEnd, HOLDERS_NOTED_MAX};
 use super::table::{LockTable, SHARDS};
-use super::wait_flag::{ask_to_look, begin_wait, end_wait, mark_granted, wake_all, WakeList};
+use super::wait_flag::{ask_to_recheck_blockers, begin_wait, end_wait, mark_granted, wake_all, WakeList};
 use crate::base::sync::RankedGuard;
 use crate::base::{Counters, Error, IndexId, Result, TrxId};
 use crate::txn::info::DeadlockInfo;
@@ -68,17 +68,17 @@ impl LockSys {
         };
         match shard.entry(at.slot).admit(&trx.shared, mode) {
             Admitted::Held => Ok(Granted::Held),
-            Admitted::Raised => {
-                let stopped = shard.entry(at.slot).readers_waiting();
+            Admitted::Upgraded => {
+                let newly_blocked = shard.entry(at.slot).readers_waiting();
                 drop(shard);
-                ask_to_look(&stopped);
-                Ok(Granted::Raised)
+                ask_to_recheck_blockers(&newly_blocked);
+                Ok(Granted::Upgraded)
             }
-            Admitted::Passed => {
-                let stopped = shard.entry(at.slot).passed(&trx.shared, mode);
+            Admitted::GrantedAheadOfWaiters => {
+                let newly_blocked = shard.entry(at.slot).passed(&trx.shared, mode);
                 drop(shard);
                 remember(&trx.shared, at);
-                ask_to_look(&stopped);
+                ask_to_recheck_blockers(&newly_blocked);
                 Ok(Granted::New)
             }
             Admitted::New => {
@@ -104,12 +104,12 @@ impl LockSys {
         let upgrade = entry.granted().iter().any(|r| Arc::ptr_eq(&r.trx, me));
         let readers = upgrade.then(|| entry.readers_waiting());
         entry.enqueue(me, mode);
-        let stopped = readers.unwrap_or_else(|| entry.passed(me, mode));
+        let newly_blocked = readers.unwrap_or_else(|| entry.passed(me, mode));
         begin_wait(me, WaitPlace::Row(at));
         let holders: Vec<Arc<TrxShared>> = entry.blockers(me).take(HOLDERS_NOTED_MAX).cloned().collect();
         drop(shard);
-        ask_to_look(&stopped);
-        drop(stopped);
+        ask_to_recheck_blockers(&newly_blocked);
+        drop(newly_blocked);
         let end = self
             .waits
             .sleep(&self.table, me, &holders, trx.lock_wait_timeout_ms as u64 * 1000);
@@ -141,7 +141,7 @@ impl LockSys {
             return Err(end.error());
         }
         if upgrade {
-            return Ok(Granted::Raised);
+            return Ok(Granted::Upgraded);
         }
         if is_remembered(me, at) {
             // Another thread made an implicit lock of this transaction explicit during the sleep.
@@ -316,11 +316,11 @@ impl LockSys {
     /// Conflicts only with inserts of other transactions. Taken before the leaf is read: an insert
     /// either is seen there or sees the range. Called with no latch held, as `lock_whole` is.
     pub fn lock_range(&self, trx: &mut Trx, index: IndexId, lo: &[u8], hi: Option<&[u8]>) {
-        let (first, stopped) = self.table.ranges.add(&trx.shared, index, lo, hi);
+        let (first, newly_blocked) = self.table.ranges.add(&trx.shared, index, lo, hi);
         if first {
             trx.shared.locks.lock().ranges.push(index);
         }
-        ask_to_look(&stopped);
+        ask_to_recheck_blockers(&newly_blocked);
     }
 
     /// True if the key lies in no range of another transaction. Waits for nothing. To be asked
@@ -375,9 +375,9 @@ impl LockSys {
         if trx.shared.locks.lock().ranges.contains(&index) {
             return false;
         }
-        let (_, stopped) = self.table.ranges.add(&trx.shared, index, &[], None);
+        let (_, newly_blocked) = self.table.ranges.add(&trx.shared, index, &[], None);
         trx.shared.locks.lock().ranges.push(index);
-        ask_to_look(&stopped);
+        ask_to_recheck_blockers(&newly_blocked);
         true
     }
     /// Does nothing if the transaction has ended since.

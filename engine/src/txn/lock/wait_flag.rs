@@ -14,29 +14,29 @@ pub(super) const WAIT_GRANTED: u32 = 1;
 pub(super) const WAIT_DEADLOCK: u32 = 2;
 pub(super) const WAIT_CANCELLED: u32 = 3;
 pub(super) const WAIT_TIMED_OUT: u32 = 4;
-/// No decision, but a request has come before the sleeper's ([`ask_to_look`]).
-pub(super) const WAIT_LOOK: u32 = 5;
+/// No decision, but the sleeper is blocked by one more transaction ([`ask_to_recheck_blockers`]).
+pub(super) const WAIT_RECHECK_BLOCKERS: u32 = 5;
 
 /// Transactions to be woken once the mutex is let go.
 pub(super) type WakeList = SmallVec<[Arc<TrxShared>; 4]>;
 
-/// A request has come before those of the sleepers. They wait for its transaction too now, and
-/// their waiters do not know. Each sleeper tells its waiter by its own thread, the only one that
-/// knows whether the wait goes on. Called with no latch and no mutex held, once the request is in
-/// place.
-pub(super) fn ask_to_look(sleepers: &WakeList) {
+/// A request was placed before those of the sleepers: its transaction blocks them too now. Their
+/// waiters ([`Waiter`](super::wait::Waiter)) do not know that. Each sleeper's own thread reports it
+/// to the waiter: no other thread knows whether the wait goes on. Called with no latch and no mutex
+/// held, once the request is in place.
+pub(super) fn ask_to_recheck_blockers(sleepers: &WakeList) {
     for trx in sleepers {
-        // If that wait has ended, the next one's beginning removes the mark, or the next wait looks
-        // once more than it must.
-        if trx.wait_flag.compare_exchange(0, WAIT_LOOK, AcqRel, Acquire).is_ok() {
+        // If that wait has ended, the next one's beginning removes the mark. Or the next wait
+        // rechecks once more than it must.
+        if trx.wait_flag.compare_exchange(0, WAIT_RECHECK_BLOCKERS, AcqRel, Acquire).is_ok() {
             trx.waiter.wake();
         }
     }
 }
 
-/// Takes the request to look away; false: there is none.
-pub(super) fn take_look(me: &TrxShared) -> bool {
-    me.wait_flag.compare_exchange(WAIT_LOOK, 0, AcqRel, Acquire).is_ok()
+/// Removes the request to recheck; false: there is none.
+pub(super) fn take_recheck(me: &TrxShared) -> bool {
+    me.wait_flag.compare_exchange(WAIT_RECHECK_BLOCKERS, 0, AcqRel, Acquire).is_ok()
 }
 
 /// Ends a wait with a decision; false: another came first.
@@ -48,7 +48,7 @@ pub(super) fn decide(trx: &TrxShared, decision: u32) -> bool {
 
 /// Of a `wait_flag`.
 fn is_decision(flag: u32) -> bool {
-    flag != 0 && flag != WAIT_LOOK
+    flag != 0 && flag != WAIT_RECHECK_BLOCKERS
 }
 
 /// The wait is decided, though its request may still be queued: it is part of no deadlock.

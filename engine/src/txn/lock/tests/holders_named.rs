@@ -4,7 +4,7 @@
 use super::locks::{begin_wait, lock_sys, take, trx, try_take, until, waiting};
 use crate::base::Error;
 use crate::txn::lock::sleep::HOLDERS_NOTED_MAX;
-use crate::txn::lock::wait_flag::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_LOOK};
+use crate::txn::lock::wait_flag::{decide, WAIT_CANCELLED, WAIT_DEADLOCK, WAIT_RECHECK_BLOCKERS};
 use crate::txn::{Granted, LockMode, LockSys, ThreadWaiter, Trx, TrxShared, WaitOutcome, Waiter};
 use parking_lot::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -113,7 +113,7 @@ fn who_must_not_wait_for_that_owner_gives_up() {
 fn a_wait_that_is_to_look_again_can_still_be_decided() {
     let trx = trx(1);
     let flag = &trx.shared.wait_flag;
-    flag.store(WAIT_LOOK, Ordering::Release);
+    flag.store(WAIT_RECHECK_BLOCKERS, Ordering::Release);
     assert!(decide(&trx.shared, WAIT_DEADLOCK));
     assert!(!decide(&trx.shared, WAIT_CANCELLED));
     assert_eq!(flag.load(Ordering::Acquire), WAIT_DEADLOCK);
@@ -208,7 +208,7 @@ fn a_circle_through_a_waiting_upgrade_is_found_at_once() {
     cancel(&locks, writer);
     assert_eq!(take(&locks, &mut third, b"k", X), Err(Error::Deadlock));
     locks.release_all(&third.shared);
-    assert_eq!(upgrade.join().unwrap(), Ok(Granted::Raised));
+    assert_eq!(upgrade.join().unwrap(), Ok(Granted::Upgraded));
     assert_eq!(reader.thread.join().unwrap(), Ok(()));
 }
 
@@ -244,7 +244,7 @@ fn a_waiting_reader_hears_of_a_holder_that_upgrades() {
         let heard = writer.heard();
         assert!(writer.heard_of(&holder.shared) && !reader.heard_of(&holder.shared));
         let shared = holder.shared.clone();
-        let upgrade = |trx: &mut Trx| assert_eq!(take(&locks, trx, b"r", X), Ok(Granted::Raised));
+        let upgrade = |trx: &mut Trx| assert_eq!(take(&locks, trx, b"r", X), Ok(Granted::Upgraded));
         if another_holder {
             thread::scope(|scope| {
                 let upgrade = scope.spawn(|| upgrade(&mut holder));

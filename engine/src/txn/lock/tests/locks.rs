@@ -71,7 +71,7 @@ fn conflicts_upgrade_and_unlock() {
     assert!(locks.is_free(&b, 1, b"k", S) && !locks.is_free(&b, 1, b"k", X));
     assert_eq!(try_take(&locks, &mut a, b"k", X), Err(Error::Locked));
     locks.unlock(&mut b, 1, b"k");
-    assert_eq!(try_take(&locks, &mut a, b"k", X), Ok(Granted::Raised));
+    assert_eq!(try_take(&locks, &mut a, b"k", X), Ok(Granted::Upgraded));
     assert_eq!(take(&locks, &mut a, b"k", S), Ok(Granted::Held));
     assert_eq!(try_take(&locks, &mut b, b"k", S), Err(Error::Locked));
     assert_eq!(try_take(&locks, &mut b, b"other", X), Ok(Granted::New));
@@ -273,7 +273,7 @@ fn two_upgrades_of_one_row_are_a_deadlock() {
     let waits = begin_wait(&locks, a, |locks, trx| take(locks, trx, b"k", X));
     assert_eq!(take(&locks, &mut b, b"k", X), Err(Error::Deadlock));
     locks.release_all(&b.shared);
-    assert_eq!(waits.join().unwrap(), Ok(Granted::Raised));
+    assert_eq!(waits.join().unwrap(), Ok(Granted::Upgraded));
 }
 
 #[test]
