@@ -1,26 +1,30 @@
 //! Background work on buffered changes: which indexes are swept, when, and how much at a time. The
-//! sweep itself is `change::sweep_step`. `c` is `io_capacity` a second, `m` is `io_capacity_max` a
-//! second, the bound is what may be pending.
+//! sweep itself is `change::sweep_step`. `capacity` is `io_capacity` in leaves a second, `max` is
+//! `io_capacity_max`. The bound is what may be pending.
 //!
 //! | when | leaves |
 //! |---|---|
-//! | next to nothing has happened for a second | `c`, until nothing is left |
+//! | next to nothing has happened for a second | `capacity`, until nothing is left |
 //! | more than half of the bound is pending | `pressed_leaves` |
-//! | more than the bound is pending, as it was made smaller | `c` at least; from 5/4 of it on `m` |
-//! | the user asked for a drain | `m`, or what other lines give if that is more |
-//! | changes have waited longer than `change_buffer_max_age` | `c`, or a quarter of the due ones |
+//! | more than the bound is pending (it was lowered) | `capacity` or more; from 5/4 on `max` |
+//! | the user asked for a drain | `max`, or what other lines give if that is more |
+//! | changes are older than `change_buffer_max_age` | `capacity`, or a quarter of the due ones |
 //! | an index has used up its partition numbers | as if its changes were too old |
-//! | after the engine was opened | `m` pages, to look into each index and count |
-//! | a leaf is expected to take 128 entries or more | 50 of such in a round, at most `m` |
-//! | few changes come, and a leaf takes 16 entries or more | 2 `c` with what is due, at most `m` |
+//! | after the engine was opened | `max` pages, to look into each index and count |
+//! | a leaf is expected to take 128 entries or more | 50 of such in a round, at most `max` |
+//! | few changes come, a leaf takes 16 entries or more | twice `capacity`, with those due; `max` |
 //! | an index lives in memory | 32 of such in a round |
 //!
-//! More than half of the bound: as many leaves as take what came, times a gain. At most `m`; but
-//! from three quarters on ever more of what is beyond `m`. From 7/8 on all of it, as far as the
-//! round has time. Changes that are too old get `c` in their indexes, or a quarter as many leaves
-//! as are due elsewhere. An index without partition numbers takes no more changes until it is
-//! empty. An index that lives in memory saves no read by buffering, and while anything is pending
-//! readers have to look for it.
+//! | pending, of the bound | leaves (`pressed_leaves`): those that take what came, times a gain |
+//! |---|---|
+//! | 1/2 to 3/4 | at most `max` |
+//! | 3/4 to 7/8 | what exceeds `max` is added by a share that grows from 0 to 1 |
+//! | from 7/8 on | no limit, as far as the round has time |
+//!
+//! Changes that are too old get `capacity` in their indexes, or a quarter as many leaves as are due
+//! elsewhere. An index without partition numbers takes no more changes until it is empty. An index
+//! that lives in memory saves no read by buffering, and while anything is pending readers have to
+//! look for it.
 //!
 //! A leaf costs a read and a write whatever it gets. So the index whose next leaf is expected to
 //! get most is swept first. But changes that are too old, and all changes in a drain, are swept in
@@ -30,10 +34,10 @@
 //! themselves (`change/merge/backpressure.rs`). That costs the disk as many reads and writes a row,
 //! and costs the writers time. A worker that still kept to its limit then would spare them nothing.
 //!
-//! Waiting brings company: a leaf visited later takes more entries. But if what comes in five
-//! minutes is less than what is pending, waiting at best halves the visits. Meanwhile each read by
-//! the index looks for pending changes and reads pages of delta trees as well. The load is over,
-//! and the queries after it pay.
+//! A delayed merge lets more changes collect for the same leaf. But if what comes in five minutes is
+//! less than what is pending, waiting at best halves the visits. Meanwhile each read by the index
+//! looks for pending changes and reads pages of delta trees as well. The load is over, and the
+//! queries after it pay.
 //!
 //! A leaf that cannot be merged (no room, a page that cannot be read) is passed over. An index in
 //! which a pass left such a leaf is left alone for a while. It is left alone altogether if only
@@ -63,23 +67,24 @@ const TABLES_MAX: usize = 256;
 const UNFINISHED_MAX: usize = 1024;
 /// Leaves of one index before it is asked again which index is the best.
 const LEAVES_MAX: usize = 64;
-/// A leaf that can be expected to take so many entries is worth its write at any time. In the
-/// buffer the entries would only fill memory.
-const RICH: u64 = 128;
-/// Leaves of that kind in a round, and at a time.
-const RICH_LEAVES: usize = 50;
-const LEAVES_LOOK: usize = 4;
-/// So many entries are worth a write where waiting brings no more. Leaves of that kind at a time.
-const DENSE: u64 = 16;
-const DENSE_LOOK: usize = 32;
-/// Leaves beyond io_capacity_max before the clock is looked at.
-const BEYOND_LOOK: usize = 16;
-/// Waiting brings no more if, by the rate of the last second, doubling what is pending takes longer
+/// A leaf that is expected to take this many entries is worth its write at any time. In the buffer
+/// the entries would only fill memory.
+const MERGE_ALWAYS_FROM: u64 = 128;
+/// Leaves of that kind in a round, and before the indexes are compared again.
+const MERGE_ALWAYS_LEAVES: usize = 50;
+const MERGE_ALWAYS_STEP: usize = 4;
+/// This many entries are worth a write while few changes come. Leaves of that kind before the
+/// indexes are compared again.
+const MERGE_WHEN_SLOW_FROM: u64 = 16;
+const MERGE_WHEN_SLOW_STEP: usize = 32;
+/// Leaves beyond io_capacity_max before the clock is read.
+const BEYOND_MAX_STEP: usize = 16;
+/// Few changes come if, by the rate of the last second, what is pending would double in no fewer
 /// than these seconds.
-const CALM_SECONDS: u64 = 300;
-/// So many times `io_capacity` is merged then: it does not last long, and reads meanwhile pay for
-/// what is pending.
-const CALM_TIMES: usize = 2;
+const SLOW_SECONDS: u64 = 300;
+/// So many times `io_capacity` is merged then. It does not last long, and reads pay for what is
+/// pending meanwhile.
+const SLOW_CAPACITY_TIMES: usize = 2;
 /// Leaves of indexes that live in memory, in a round.
 const MEMORY_LEAVES: usize = 32;
 /// About how many pages the first look into a delta tree reads, unless it is empty: its first and
@@ -103,8 +108,8 @@ pub struct Rounds {
     entries_a_leaf: u64,
     /// Tables in a row in which nothing was left to merge.
     clean: usize,
-    /// Moves on with each round: which index is first where the leaves do not suffice for all.
-    turn: usize,
+    /// Grows with each round: decides which index is first where the leaves do not suffice for all.
+    rotation: usize,
     /// The request for a drain that the rounds follow; 0 = none.
     draining: u64,
     speed: Speed,
@@ -137,10 +142,10 @@ struct Found {
 }
 
 /// Leaves of a round, by what is pending (`fill`, thousandths of the bound) and the entries that
-/// came since the last one. As many as take those, times a gain. The gain is 0 at a half of the
-/// bound, and 1 at three quarters, where what is pending stays as it is. Up to there at most
-/// `most`. At 7/8 writers begin to merge themselves. From three quarters to there it is ever more
-/// than `most`, unless the yield of a leaf is not known.
+/// came since the last one: as many as take those, times a gain. The gain is 0 at a half of the
+/// bound, and 1 at three quarters, where what is pending stays as it is. Up to there the result is
+/// at most `most`. From three quarters to 7/8, where writers begin to merge themselves, a growing
+/// share of what exceeds `most` is added, unless the yield of a leaf is not known.
 fn pressed_leaves(fill: u64, came: u64, entries_a_leaf: u64, most: usize) -> usize {
     let over = fill.saturating_sub(500).min(500);
     let pressed = (came * over / 250 / entries_a_leaf.max(1)) as usize;
@@ -170,30 +175,30 @@ impl MergeScheduler {
             loaded: most.max(LOAD_PAGES),
             counted: most.max(COUNTED_MAX),
         };
-        let (mut found, beside) = self.look_for_changes(rounds, &mut budget)?;
-        let is_calm = !self.change.holds() && self.is_calm(&rounds.coming);
-        // What is due counts towards these. An idle engine is calm as well, and a drain must not
+        let (mut found, merged_in_memory) = self.look_for_changes(rounds, &mut budget)?;
+        let is_slow = !self.change.holds() && self.is_slow(&rounds.coming);
+        // What is due counts towards these. Few changes come to an idle engine too, and a drain must not
         // get less.
-        let in_calm = at_most(usual * CALM_TIMES).max(1);
-        let dense_until = if is_calm { due.max(in_calm) } else { due };
-        let rich_until = match self.change.holds() {
+        let slow_leaves = at_most(usual * SLOW_CAPACITY_TIMES).max(1);
+        let slow_until = if is_slow { due.max(slow_leaves) } else { due };
+        let always_until = match self.change.holds() {
             true => due,
-            false => at_most(due + RICH_LEAVES).max(dense_until),
+            false => at_most(due + MERGE_ALWAYS_LEAVES).max(slow_until),
         };
-        rounds.turn = rounds.turn.wrapping_add(1);
+        rounds.rotation = rounds.rotation.wrapping_add(1);
         let mut merged = match rounds.was_draining() {
-            true => self.sweep_evenly(&mut found, at_most(due), rounds.turn, |_| true)?,
+            true => self.sweep_evenly(&mut found, at_most(due), rounds.rotation, |_| true)?,
             false => {
                 let old_leaves = if due == 0 { usual } else { at_most(due) / 4 };
-                self.sweep_evenly(&mut found, old_leaves.max(1), rounds.turn, |found| found.is_old)?
+                self.sweep_evenly(&mut found, old_leaves.max(1), rounds.rotation, |found| found.is_old)?
             }
         };
         while let Some(best) = (0..found.len()).max_by_key(|i| found[*i].entries) {
             // What is not due is merged if it pays.
             let (until, at_a_time) = match found[best].entries {
                 _ if merged < due => (due, LEAVES_MAX),
-                RICH.. => (rich_until, LEAVES_LOOK),
-                DENSE.. => (dense_until, DENSE_LOOK),
+                MERGE_ALWAYS_FROM.. => (always_until, MERGE_ALWAYS_STEP),
+                MERGE_WHEN_SLOW_FROM.. => (slow_until, MERGE_WHEN_SLOW_STEP),
                 _ => (due, LEAVES_MAX),
             };
             // More than io_capacity_max is merged only as long as the round has time, and in small
@@ -202,7 +207,7 @@ impl MergeScheduler {
             if merged >= until || is_beyond && self.pool.disk().now_us() >= ends_us {
                 break;
             }
-            let at_a_time = at_a_time.min(if is_beyond { BEYOND_LOOK } else { most - merged });
+            let at_a_time = at_a_time.min(if is_beyond { BEYOND_MAX_STEP } else { most - merged });
             let leaves = at_a_time.min(until - merged);
             let swept = self.sweep_one(&mut found[best], leaves)?;
             if let Some(now) = swept.entries.checked_div(swept.leaves) {
@@ -222,7 +227,7 @@ impl MergeScheduler {
             false => 0,
         };
         self.publish_round(&mut rounds.speed, expected);
-        Ok(merged + beside)
+        Ok(merged + merged_in_memory)
     }
     /// The user has asked for a drain, for another one, or for none any more.
     fn look_for_a_drain(&self, rounds: &mut Rounds) {
@@ -254,14 +259,14 @@ impl MergeScheduler {
         &self,
         found: &mut Vec<Found>,
         leaves: usize,
-        turn: usize,
+        rotation: usize,
         wanted: impl Fn(&Found) -> bool,
     ) -> Result<usize> {
         let mut chosen: Vec<usize> = (0..found.len()).filter(|i| wanted(&found[*i])).collect();
         let number = chosen.len();
-        // The tables come in turned order. Turned once more, some indexes would never be first.
+        // The tables come in rotated order. Rotated once more, some indexes would never be first.
         chosen.sort_unstable_by_key(|i| (found[*i].table.layout().id, found[*i].index));
-        chosen.rotate_left(turn % number.max(1));
+        chosen.rotate_left(rotation % number.max(1));
         let mut left = leaves;
         for (before, i) in chosen.into_iter().enumerate() {
             let share = left.div_ceil(number - before).min(LEAVES_MAX);
@@ -307,10 +312,10 @@ impl MergeScheduler {
     /// leaves.)
     fn tables_of_round(&self, all: &[Arc<Table>], rounds: &mut Rounds) -> Vec<Arc<Table>> {
         let mut unfinished = std::mem::take(&mut rounds.unfinished);
-        // The last round turned their order.
+        // The last round rotated their order.
         unfinished.sort_unstable();
-        let turn = rounds.turn % unfinished.len().max(1);
-        unfinished.rotate_left(turn);
+        let rotation = rounds.rotation % unfinished.len().max(1);
+        unfinished.rotate_left(rotation);
         let looked_at: HashSet<FileId> = unfinished.iter().copied().collect();
         let mut tables: Vec<_> = unfinished.into_iter().filter_map(|id| self.catalog.by_id(id)).collect();
         for _ in 0..all.len().min(TABLES_MAX) {
@@ -418,9 +423,9 @@ impl MergeScheduler {
         };
         idle.max(pressed).max(beyond)
     }
-    /// Doubling what is pending takes long. Right after the start the rate is not known.
-    fn is_calm(&self, coming: &Recent) -> bool {
-        coming.a_second().saturating_mul(CALM_SECONDS) < self.change.entries()
+    /// Few changes come: see [`SLOW_SECONDS`]. Right after the start the rate is not known.
+    fn is_slow(&self, coming: &Recent) -> bool {
+        coming.a_second().saturating_mul(SLOW_SECONDS) < self.change.entries()
     }
     fn sweep_one(&self, found: &mut Found, leaves_max: usize) -> Result<Swept> {
         let _gate = found.table.gate.read();
