@@ -23,5 +23,5 @@ pub fn mark_free(mtr: &mut Mtr<'_>, page: PageHandle) {
 /// is freed again.
 pub fn mark_free_named(mtr: &mut Mtr<'_>, page: PageHandle) {
     mark_free(mtr, page);
-    mtr.ends_named(page);
+    mtr.must_write_freed_image(page);
 }

@@ -228,7 +228,7 @@ impl<'p> Mtr<'p> {
     /// if `change` did not.
     fn apart(&mut self, first: PageHandle, change: impl FnOnce(&mut Self, &mut Joined)) {
         let at = first.0 as usize;
-        let mut joined = self.pages[at].joined.take().expect("asked before");
+        let mut joined = self.pages[at].joined.take().expect("callers check is_joined()");
         change(self, &mut joined);
         if !self.pages[at].changed {
             let id = self.id(first);
@@ -363,13 +363,14 @@ impl<'p> Mtr<'p> {
         });
         self.pages[page.0 as usize].imaged = true;
     }
-    /// The page, changed by this Mtr, is free from now on. But a task that a crash interrupts may
-    /// ask for it once more by its number, and must not find its former content on disk.
-    pub fn ends_named(&mut self, page: PageHandle) {
+    /// The page, changed by this Mtr, is free from now on. A DROP that a crash interrupted reads it
+    /// again by its number, and must not find its former content. So the freed page must reach the
+    /// disk.
+    pub fn must_write_freed_image(&mut self, page: PageHandle) {
         let held = &self.pages[page.0 as usize];
         debug_assert!(held.changed, "a page is freed by a change of it");
         if let Some(page) = &held.page {
-            page.frame().past_on_disk.store(true, Ordering::Relaxed);
+            page.frame().must_write_freed_image.store(true, Ordering::Relaxed);
         }
     }
     /// Lets go of a page that this Mtr has not changed (crabbing).

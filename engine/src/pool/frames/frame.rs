@@ -14,7 +14,7 @@
 //! - `in_flight`: won by compare-and-swap under the S latch. The winner clears it when the page is
 //!   durable in place.
 //! - `imaged`: set by the X holder. The flusher that won `in_flight` clears it under the S latch.
-//! - `past_on_disk`: set by the X holder, cleared as `imaged` is.
+//! - `must_write_freed_image`: set by the X holder, cleared as `imaged` is.
 //! - `base_lsn`: set to 0 by the X holder, and to the LSN read in by the thread that reads the
 //!   page. The flusher that won `in_flight` sets it to the LSN of its copy, under the S latch. That
 //!   copy is durable in place before the next claim.
@@ -71,9 +71,9 @@ pub(in crate::pool) struct Frame {
     /// The log holds a whole image of the page since it was last clean. Recovery will not read the
     /// page, so its write may be torn.
     pub imaged: AtomicBool,
-    /// The data file may have contents of the page from before it was freed, and a reader may still
-    /// read those. So the page is written before a load gets its place (`direct`).
-    pub past_on_disk: AtomicBool,
+    /// The page was freed. The data file may still have its contents from before, and a reader may
+    /// read those. So the freed page is written before a load gets its place (`direct`).
+    pub must_write_freed_image: AtomicBool,
     /// LSN of the version in the data file, if all changes since were plain writes: then the log
     /// can repair a torn write (`doublewrite`). 0: they were not, or that is not known.
     pub base_lsn: AtomicU64,
@@ -91,7 +91,7 @@ impl Frame {
             in_flight: AtomicBool::new(false),
             logged: AtomicBool::new(true),
             imaged: AtomicBool::new(false),
-            past_on_disk: AtomicBool::new(false),
+            must_write_freed_image: AtomicBool::new(false),
             base_lsn: AtomicU64::new(0),
         }
     }

@@ -24,8 +24,8 @@ impl FrameStore {
         new.imaged.store(old.imaged.load(Ordering::Relaxed), Ordering::Relaxed);
         new.base_lsn
             .store(old.base_lsn.load(Ordering::Relaxed), Ordering::Relaxed);
-        let past = old.past_on_disk.load(Ordering::Relaxed);
-        new.past_on_disk.store(past, Ordering::Relaxed);
+        let must_write = old.must_write_freed_image.load(Ordering::Relaxed);
+        new.must_write_freed_image.store(must_write, Ordering::Relaxed);
         new.set_refs(old.refs());
         let shard = self.table.lock(&self.frames, key);
         shard.remove(from.index());

@@ -159,7 +159,7 @@ impl FrameStore {
         }
         page.set_logged(logged);
         page.frame().imaged.store(false, Ordering::Relaxed);
-        page.frame().past_on_disk.store(false, Ordering::Relaxed);
+        page.frame().must_write_freed_image.store(false, Ordering::Relaxed);
         page.frame().base_lsn.store(0, Ordering::Relaxed);
         page.set_key(key);
         shard.insert(page.index());

@@ -198,8 +198,9 @@ impl Recovery<'_> {
         if page.frame().oldest() == 0 {
             let store = self.reader.store();
             store.dirty.mark_recovered(page.frame(), page.index(), first.start());
-            // The log does not say whether a reader may still ask for the page's past.
-            page.frame().past_on_disk.store(true, Ordering::Relaxed);
+            // The log does not say whether a reader may still ask for what the page held before it
+            // was freed.
+            page.frame().must_write_freed_image.store(true, Ordering::Relaxed);
         }
         set_page_lsn(page.bytes_mut(), last.end);
         Ok(())

@@ -308,7 +308,7 @@ impl BatchWriter {
         place.copy_from_slice(page);
         self.store.dirty.clear(frame);
         // Release: a thread that finds it false finds `in_flight` true.
-        frame.past_on_disk.store(false, Ordering::Release);
+        frame.must_write_freed_image.store(false, Ordering::Release);
         debug_assert_eq!(file.logged, page.is_logged(), "a page is logged if its file is");
         let lsn = page.version();
         let imaged = frame

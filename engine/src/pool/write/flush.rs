@@ -221,7 +221,7 @@ impl Flusher {
     /// take for its own? Waits for nothing. The caller holds the file's allocation latch, so that
     /// no thread frees one of them meanwhile.
     pub fn is_past_written(&self, first: PageId, count: u32) -> bool {
-        let (dirty, in_flight) = self.with_past(first, count);
+        let (dirty, in_flight) = self.with_unwritten_freed_image(first, count);
         dirty.is_empty() && !in_flight
     }
     /// Writes pages until [`Flusher::is_past_written`] is true. The caller holds no latch.
@@ -232,16 +232,16 @@ impl Flusher {
         );
         loop {
             self.writer.check_alive()?;
-            let (dirty, in_flight) = self.with_past(first, count);
+            let (dirty, in_flight) = self.with_unwritten_freed_image(first, count);
             if dirty.is_empty() && !in_flight {
                 return Ok(());
             }
             self.write_or_wait(&dirty)?;
         }
     }
-    /// Frames of the pages whose past a reader may still ask for on disk. Also: is a copy of one of
-    /// the pages on its way?
-    fn with_past(&self, first: PageId, count: u32) -> (Vec<u32>, bool) {
+    /// Frames of the pages whose freed image must still be written. Also: is a copy of one of the
+    /// pages on its way?
+    fn with_unwritten_freed_image(&self, first: PageId, count: u32) -> (Vec<u32>, bool) {
         let store = &self.writer.store;
         let mut dirty = Vec::new();
         let mut in_flight = false;
@@ -251,7 +251,7 @@ impl Flusher {
             let Some(index) = shard.find() else { continue };
             let frame = store.frames.header(index);
             // In this order: see `Frame::needs_disk`.
-            if frame.oldest() != 0 && frame.past_on_disk.load(Ordering::Acquire) {
+            if frame.oldest() != 0 && frame.must_write_freed_image.load(Ordering::Acquire) {
                 dirty.push(index);
             }
             sync_point(SyncPoint::PastAsked);
