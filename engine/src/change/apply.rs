@@ -225,7 +225,7 @@ fn apply(pool: &Pool, tree: &Tree, op: Op<'_>, intent: Intent, asking: Option<As
             set_head(&mut mtr, &at, DELETE_MARK, stamp);
             Placed::Done
         }
-        Op::Kill { if_stamp, .. } => {
+        Op::MarkDead { if_stamp, .. } => {
             if at.found && head(&mtr, &at).1 == if_stamp {
                 set_head(&mut mtr, &at, DELETE_MARK | DEAD, if_stamp);
             }
@@ -264,7 +264,7 @@ fn names_its_maker(op: &Op<'_>) -> bool {
     match *op {
         Op::Put { value, .. } => value.len() >= HEAD && value[0] & DELETE_MARK == 0,
         Op::Mark { stamp, .. } => stamp != 0,
-        Op::Kill { if_stamp, .. } | Op::Unmark { if_stamp, .. } | Op::Remove { if_stamp, .. } => if_stamp != 0,
+        Op::MarkDead { if_stamp, .. } | Op::Unmark { if_stamp, .. } | Op::Remove { if_stamp, .. } => if_stamp != 0,
     }
 }
 

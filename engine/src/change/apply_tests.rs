@@ -37,7 +37,7 @@ fn what_each_operation_makes_of_each_state() {
     let other = value(NEW, b"a longer raw part");
     let put = Op::Put { key, value: &other };
     let mark = Op::Mark { key, stamp: NEW };
-    let kill = |if_stamp| Op::Kill { key, if_stamp };
+    let mark_dead = |if_stamp| Op::MarkDead { key, if_stamp };
     let unmark = |if_stamp, value| Op::Unmark {
         key,
         if_stamp,
@@ -58,8 +58,8 @@ fn what_each_operation_makes_of_each_state() {
     // OLD).
     let table = [
         (put, [&fresh, &fresh, &fresh, &fresh]),
-        (kill(OLD), [&absent, &dead, &dead, &dead]),
-        (kill(NEW), [&absent, &live, &marked, &dead]),
+        (mark_dead(OLD), [&absent, &dead, &dead, &dead]),
+        (mark_dead(NEW), [&absent, &live, &marked, &dead]),
         (unmark(OLD, None), [&absent, &live, &restored, &restored]),
         (unmark(NEW, None), [&absent, &live, &marked, &dead]),
         (unmark(OLD, Some(&was)), [&absent, &live, &restored_raw, &restored_raw]),
@@ -97,7 +97,7 @@ fn set(pool: &Pool, tree: &Tree, key: &[u8], state: &Option<(bool, bool, u64, Ve
     submit(pool, &index_of(tree), Op::Put { key, value: &value }).unwrap();
     if *dead {
         let if_stamp = *stamp;
-        submit(pool, &index_of(tree), Op::Kill { key, if_stamp }).unwrap();
+        submit(pool, &index_of(tree), Op::MarkDead { key, if_stamp }).unwrap();
     } else if *marked {
         submit(pool, &index_of(tree), Op::Mark { key, stamp: *stamp }).unwrap();
     }

@@ -12,9 +12,9 @@ pub enum Op<'a> {
     /// Set the delete mark and the stamp. An absent entry is an error of the caller (`Corrupt`),
     /// except in rollback and recovery.
     Mark { key: &'a [u8], stamp: TrxId },
-    /// Rollback of a put over what may have been there before: set the mark and the dead bit if the
-    /// stamp is `if_stamp`, which stays. An absent entry stays absent.
-    Kill { key: &'a [u8], if_stamp: TrxId },
+    /// Undo of a Put that may have replaced an entry: set the mark and the dead bit if the stamp is
+    /// `if_stamp`, which stays. An absent entry stays absent.
+    MarkDead { key: &'a [u8], if_stamp: TrxId },
     /// Rollback of a mark: clear the delete mark and the dead bit and set the stamp, only if the
     /// entry is marked with `if_stamp`. With `value`, restore the raw part too.
     Unmark {
@@ -37,7 +37,7 @@ impl Op<'_> {
         match self {
             Op::Put { key, .. }
             | Op::Mark { key, .. }
-            | Op::Kill { key, .. }
+            | Op::MarkDead { key, .. }
             | Op::Unmark { key, .. }
             | Op::Remove { key, .. } => key,
         }

@@ -358,11 +358,11 @@ impl Trx {
         doomed.map_or(Ok(()), |why| Err(why.clone()))
     }
 
-    // ---- the row found last ----
+    // ---- the row that was locked last, and its leaf ----
 
     /// A locking read has found the row, and the transaction has its exclusive lock in the lock
-    /// table. A caller that gives such a lock back calls `forget_found`.
-    pub(crate) fn note_found(&mut self, index: IndexId, key: &[u8], leaf: PageNo) {
+    /// table. A caller that gives such a lock back calls `forget_cached_leaf`.
+    pub(crate) fn cache_leaf_of_locked_row(&mut self, index: IndexId, key: &[u8], leaf: PageNo) {
         let found = &mut self.active_mut().found;
         debug_assert!(index != 0, "0 stands for no row");
         found.index = index;
@@ -372,13 +372,13 @@ impl Trx {
     }
     /// Some: the row's exclusive lock is held, and the row was in this leaf. Holds for one change,
     /// which may leave the lock to the row.
-    pub(crate) fn take_found(&mut self, index: IndexId, key: &[u8]) -> Option<PageNo> {
+    pub(crate) fn take_cached_leaf(&mut self, index: IndexId, key: &[u8]) -> Option<PageNo> {
         let found = &mut self.active.as_mut()?.found;
         let known = found.index == index && found.key == key;
         found.index = 0;
         known.then_some(found.leaf)
     }
-    pub(crate) fn forget_found(&mut self) {
+    pub(crate) fn forget_cached_leaf(&mut self) {
         if let Some(active) = &mut self.active {
             active.found.index = 0;
         }

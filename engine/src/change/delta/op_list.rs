@@ -12,7 +12,7 @@
 //!              1 = the entry's state is known: its whole value follows (format in `entry.rs`)
 //!              2 = the state is not known: operations follow, oldest first, at most OPS_MAX
 //!   op    u8   1 Mark      stamp u48
-//!              2 Kill      if_stamp u48
+//!              2 MarkDead  if_stamp u48
 //!              3 Unmark    if_stamp u48, stamp u48
 //!              4 Unmark    if_stamp u48, stamp u48, value: varint length + bytes
 //!              5 Remove    if_stamp u48, of a marked entry
@@ -30,7 +30,7 @@ const PRESENT: u8 = 1;
 const LIST: u8 = 2;
 
 const MARK: u8 = 1;
-const KILL: u8 = 2;
+const MARK_DEAD: u8 = 2;
 const UNMARK: u8 = 3;
 const UNMARK_TO: u8 = 4;
 const REMOVE_MARKED: u8 = 5;
@@ -67,7 +67,7 @@ pub fn apply(op: &Op<'_>, present: &mut bool, value: &mut Vec<u8>) -> std::resul
         Op::Mark { .. } if !*present => return Err(Missing),
         Op::Mark { stamp, .. } => set_head(value, DELETE_MARK, stamp),
         _ if !*present => {}
-        Op::Kill { if_stamp, .. } => {
+        Op::MarkDead { if_stamp, .. } => {
             if stamp_of(value) == if_stamp {
                 set_head(value, DELETE_MARK | DEAD, if_stamp);
             }
@@ -171,8 +171,8 @@ fn push_op(op: &Op<'_>, out: &mut Vec<u8>) {
             out.push(MARK);
             u48(out, stamp);
         }
-        Op::Kill { if_stamp, .. } => {
-            out.push(KILL);
+        Op::MarkDead { if_stamp, .. } => {
+            out.push(MARK_DEAD);
             u48(out, if_stamp);
         }
         Op::Unmark {
@@ -205,7 +205,7 @@ fn take_op<'a>(list: &'a [u8], at: &mut usize) -> Option<Op<'a>> {
     let first = stamp(at)?;
     Some(match kind {
         MARK => Op::Mark { key, stamp: first },
-        KILL => Op::Kill { key, if_stamp: first },
+        MARK_DEAD => Op::MarkDead { key, if_stamp: first },
         UNMARK | UNMARK_TO => Op::Unmark {
             key,
             if_stamp: first,

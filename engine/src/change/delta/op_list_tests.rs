@@ -37,7 +37,7 @@ fn ops(values: &[Vec<u8>; 2]) -> Vec<Op<'_>> {
     let mut all = vec![Op::Put { key, value: &values[0] }, Op::Put { key, value: &values[1] }];
     for if_stamp in [A, B] {
         all.push(Op::Mark { key, stamp: if_stamp });
-        all.push(Op::Kill { key, if_stamp });
+        all.push(Op::MarkDead { key, if_stamp });
         for value in [None, Some(&values[1][..])] {
             let stamp = 2;
             all.push(Op::Unmark {

@@ -60,7 +60,7 @@ impl Buffering {
 pub(super) fn kind(op: &Op<'_>) -> u8 {
     match op {
         Op::Put { .. } => INSERTS,
-        Op::Mark { .. } | Op::Kill { .. } | Op::Unmark { .. } => DELETES,
+        Op::Mark { .. } | Op::MarkDead { .. } | Op::Unmark { .. } => DELETES,
         Op::Remove { .. } => PURGES,
     }
 }

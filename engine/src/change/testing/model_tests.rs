@@ -44,7 +44,7 @@ fn with_change<T>(dice: &mut Dice, model: &Model, body: impl FnOnce(&Op<'_>) -> 
     match dice.below(10) {
         0..=3 => body(&Op::Put { key, value: &value }),
         4 | 5 if there.is_some() => body(&Op::Mark { key, stamp: new }),
-        4..=6 => body(&Op::Kill { key, if_stamp }),
+        4..=6 => body(&Op::MarkDead { key, if_stamp }),
         7 => body(&Op::Unmark {
             key,
             if_stamp,

@@ -65,7 +65,8 @@ impl<'a> RowChange<'a> {
 }
 
 /// For each entry of a change, in order: its raw part before the change, as the undo record takes
-/// it (`Touch::raw`). None: a rollback does not need it.
+/// it (`Touch::raw`). (The raw part is the bytes of columns that cannot be decoded from the
+/// entry's key.) None: a rollback does not need it.
 pub(in crate::table) type RawParts = Vec<Option<Vec<u8>>>;
 
 /// The arguments of one attempt to write a version into the clustered leaf.
@@ -94,7 +95,7 @@ pub(in crate::table) enum Obstacle {
 /// The lock on a row that is going to be changed, and the leaf where the transaction has just seen
 /// the row.
 #[derive(Clone, Copy)]
-pub(in crate::table) struct Hold {
+pub(in crate::table) struct LockedRow {
     pub granted: Granted,
     pub leaf: Option<PageNo>,
 }
@@ -161,10 +162,10 @@ impl RowWriter {
 
     /// Takes the row's exclusive lock, usually without reading the row: the Mtr that follows reads
     /// it.
-    pub(in crate::table) fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<Hold> {
+    pub(in crate::table) fn lock_for_change(&self, trx: &mut Trx, layout: &Layout, pk: &[u8]) -> Result<LockedRow> {
         let index = layout.clustered.id;
         debug_assert!(holds_no_latch(), "I5: row locks are waited for before a change latches");
-        let leaf = trx.take_found(index, pk);
+        let leaf = trx.take_cached_leaf(index, pk);
         let granted = match leaf {
             Some(_) => Granted::Held,
             None => {
@@ -172,7 +173,7 @@ impl RowWriter {
                 locks.lock(trx, index, pk, LockMode::Exclusive, LockPolicy::Wait)?
             }
         };
-        Ok(Hold { granted, leaf })
+        Ok(LockedRow { granted, leaf })
     }
 
     /// The row's maker is active and holds the row by an implicit lock: waits for it. `NotFound` if

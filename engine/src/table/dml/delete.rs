@@ -6,7 +6,7 @@ use crate::base::Result;
 use crate::btree::Intent;
 use crate::index::{RowHeader, ROW_HEADER, ROW_MARKED};
 use crate::table::catalog::table::Table;
-use crate::table::dml::change::{is_about, Hold, RowChange, RowWriter};
+use crate::table::dml::change::{is_about, LockedRow, RowChange, RowWriter};
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::row::entry::check_key;
 use crate::table::row::new_row::Entry;
@@ -36,10 +36,10 @@ impl RowWriter {
         for e in entries {
             check_key(layout, e.index, e.key, pk)?;
         }
-        let hold = self.lock_for_change(trx, layout, pk)?;
+        let locked = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {
-            while !self.try_mark_row(trx, &change, entries, hold, s)? {
-                self.lock_again(trx, &change, hold.granted)?;
+            while !self.try_mark_row(trx, &change, entries, locked, s)? {
+                self.lock_again(trx, &change, locked.granted)?;
             }
             table.statistics.counts.deleted(1);
             for e in entries {
@@ -56,12 +56,12 @@ impl RowWriter {
         trx: &mut Trx,
         change: &RowChange<'_>,
         entries: &[Entry<'_>],
-        hold: Hold,
+        locked: LockedRow,
         s: &mut Scratch,
     ) -> Result<bool> {
         let (layout, pk) = (change.layout, change.pk);
         // A mark needs no room.
-        let Some((mut mtr, at, old)) = self.latch_current(trx, change, Intent::Leaf, hold.leaf)? else {
+        let Some((mut mtr, at, old)) = self.latch_current(trx, change, Intent::Leaf, locked.leaf)? else {
             return Ok(false);
         };
         undo_record::begin_delete(&mut s.undo, layout.id, pk, at.value(&mtr), entries.len());

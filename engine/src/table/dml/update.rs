@@ -9,7 +9,7 @@ use crate::btree::Intent;
 use crate::index::RowHeader;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
-use crate::table::dml::change::{duplicate_mode, Attempt, Hold, Obstacle, RawParts, RowChange, RowWriter};
+use crate::table::dml::change::{duplicate_mode, Attempt, LockedRow, Obstacle, RawParts, RowChange, RowWriter};
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::dml::references::References;
 use crate::table::row::entry::{check_key, secondary, EntryKey, NewEntry};
@@ -90,10 +90,10 @@ impl RowWriter {
                 self.trx_sys.locks().check_insert(trx, index, c.new_key)?;
             }
         }
-        let hold = self.lock_for_change(trx, layout, pk)?;
+        let locked = self.lock_for_change(trx, layout, pk)?;
         scratch::with(|s| {
             self.long_rows.make_value(trx, layout, pk, row, &mut s.value)?;
-            self.replace_version(trx, change, changes, hold, s)?;
+            self.replace_version(trx, change, changes, locked, s)?;
             for c in changes {
                 let index = secondary(layout, c.index)?.index.id;
                 if !self.check_references(trx, table, references, index)? {
@@ -125,7 +125,7 @@ impl RowWriter {
         trx: &mut Trx,
         change: &RowChange<'_>,
         changes: &[EntryChange<'_>],
-        hold: Hold,
+        locked: LockedRow,
         s: &mut Scratch,
     ) -> Result<()> {
         let mut intent = Intent::Leaf;
@@ -133,12 +133,12 @@ impl RowWriter {
         loop {
             let attempt = Attempt {
                 intent,
-                leaf: hold.leaf,
+                leaf: locked.leaf,
                 raw_parts: raw_parts.as_ref(),
             };
             match self.try_replace_version(trx, change, changes, &attempt, s)? {
                 None => return Ok(()),
-                Some(Obstacle::Row) => self.lock_again(trx, change, hold.granted)?,
+                Some(Obstacle::Row) => self.lock_again(trx, change, locked.granted)?,
                 Some(Obstacle::Room) => {
                     debug_assert_eq!(intent, Intent::Leaf, "a leaf that was split has room");
                     intent = Intent::Grow(change.pk.len() + s.value.len());

@@ -104,7 +104,7 @@ impl RowLocks {
                 "under the lock of a row nobody else makes a version of it"
             );
             if mode == LockMode::Exclusive {
-                trx.note_found(index.id, pk, leaf_no);
+                trx.cache_leaf_of_locked_row(index.id, pk, leaf_no);
             }
             return Ok(Locked::Row(header, granted));
         }

@@ -188,7 +188,7 @@ impl Rollback {
         );
         // The row may have been one of these changes. Then its table may be empty, and its leaf
         // that of a failed load.
-        trx.forget_found();
+        trx.forget_cached_leaf();
         self.progress.goes_on(trx, savepoint);
         let undone = self.undo_all_until(trx, savepoint);
         self.progress.ends(trx, undone.is_ok());
@@ -385,7 +385,7 @@ impl Rollback {
             if stays {
                 return Ok(());
             }
-            let op = Op::Kill { key, if_stamp: maker };
+            let op = Op::MarkDead { key, if_stamp: maker };
             submit_if_there(&self.pool, layout, touch.index, op)?;
         }
         if let (Some(user_key), Some(old)) = (touch.old, old) {
