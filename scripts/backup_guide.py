@@ -90,7 +90,7 @@ class Day:
         self.one_table()
         self.stream()
         self.full_disk()
-        self.alone()
+        self.check_mariadb_backup_refused()
         self.server.stop()
         self.second.stop()
 
@@ -158,7 +158,7 @@ class Day:
         self.must_backup(target)
         check(target.exists(), True, "the next one, with room")
 
-    def alone(self):
+    def check_mariadb_backup_refused(self):
         done = subprocess.run([self.server.base / "bin/mariadb-backup", "--no-defaults", "--backup", f"--socket={self.server.socket}",
                                "--user=root", f"--target-dir={self.folder / 'alone'}"], capture_output=True, text=True)
         check((done.returncode != 0, "sluice-backup" in done.stderr), (True, True), "mariadb-backup alone is refused, and names sluice-backup")

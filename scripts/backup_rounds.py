@@ -290,12 +290,12 @@ class Rounds:
         compare(expected, tables_of(self.restored), f"{what}, at {file} {position}")
         return file, position
 
-    def later(self, position, what):
+    def check_point_in_time(self, position, what):
         """The binary log from the backup's position on brings the restored server to the present."""
         replay(self.server, self.restored, position, None)
         compare(tables_of(self.server), tables_of(self.restored), f"{what}, and the binary log after it")
 
-    def damage(self, target):
+    def check_damage_found(self, target):
         """One bit is flipped: the restore finds it."""
         bytes_ = bytearray(target.read_bytes())
         at = self.dice.randrange(16, len(bytes_))
@@ -309,7 +309,7 @@ class Rounds:
             raise Wrong(f"a flipped bit at {at} is not found")
         shutil.rmtree(self.folder / "damaged.restoring", ignore_errors=True)
 
-    def alone(self):
+    def check_mariadb_backup_refused(self):
         """mariadb-backup by itself would leave Sluice's tables out: the server makes it fail."""
         to = self.folder / "alone"
         done = subprocess.run([f"{self.server.base}/bin/mariadb-backup", "--backup", f"--socket={self.server.socket}", "--user=root",
@@ -319,11 +319,12 @@ class Rounds:
         shutil.rmtree(to, ignore_errors=True)
 
     def run(self):
-        self.alone()
+        self.check_mariadb_backup_refused()
         kills = [None] * (self.arguments.rounds - self.arguments.kills)
         kills += ["tool" if n % 2 else "server" for n in range(self.arguments.kills)]
         self.dice.shuffle(kills)
-        kills.sort(key=lambda kill: kill is not None) if self.arguments.rounds < 5 else None
+        if self.arguments.rounds < 5:
+            kills.sort(key=lambda kill: kill is not None)
         for number, kill in enumerate(kills, 1):
             what = f"round {number}" + (f", kill -9 of the {kill}" if kill else "")
             base = self.folder / "backup"
@@ -347,10 +348,10 @@ class Rounds:
             if is_whole:
                 position = self.judge([base, target] if is_increment else [target], what)
                 if number == 1:
-                    self.later(position, what)
+                    self.check_point_in_time(position, what)
                 self.restored.kill9()
                 if number <= 3:
-                    self.damage(self.folder / "backup")
+                    self.check_damage_found(self.folder / "backup")
                 if is_increment:
                     pages.unlink()
                 self.whole += 1

@@ -243,7 +243,7 @@ fn check_all(
             continue;
         }
         match unnamed::judge(store, *number) {
-            _ if store.is_log_aside => out.say(format!(
+            _ if store.is_log_ignored => out.say(format!(
                 "{}: no table has it, as far as is known without the log",
                 file.name
             )),

@@ -44,8 +44,8 @@ pub struct Store {
     /// Where the log ends; 0: there is none, or it was ignored.
     pub log_end: u64,
     pub log_groups: u64,
-    /// It was ignored.
-    pub is_log_aside: bool,
+    /// [`Store::open`] was called without the log.
+    pub is_log_ignored: bool,
     /// Why these files, with this log, are not what was committed.
     pub log_lacks: Option<&'static str>,
     pub findings: Vec<String>,
@@ -64,7 +64,7 @@ impl Store {
             checkpoint: 0,
             log_end: 0,
             log_groups: 0,
-            is_log_aside: !with_log,
+            is_log_ignored: !with_log,
             log_lacks: None,
             findings: Vec::new(),
             notes: Vec::new(),
@@ -179,7 +179,7 @@ impl Store {
             lists.for_each(|list| self.read_list(list));
         }
     }
-    /// One that was not written whole says nothing: none of its pages had been written yet.
+    /// A list with a bad checksum is skipped: the write of its batch had not begun.
     fn read_list(&mut self, list: &[u8]) {
         if u32_at(list, 0) != crc32c::crc32c(&list[4..]) {
             return;

@@ -58,18 +58,20 @@ fn of_transaction(trx: TrxNo, transaction: &Transaction, all: &mut Vec<Written>)
     }
 }
 
-/// A register that was brought back was brought back over the last removal before.
+/// A re-insert follows the latest earlier delete of its register. It gets that delete as the
+/// version that it overwrote.
 fn name_removals(all: &mut [Written]) {
-    let is_turn = |w: &&mut Written| matches!(w.item, Item::Register(_)) && (w.gone || w.over == Version::Nothing);
-    let mut turns: Vec<&mut Written> = all.iter_mut().filter(is_turn).collect();
-    turns.sort_by_key(|w| w.done);
+    let is_delete_or_reinsert =
+        |w: &&mut Written| matches!(w.item, Item::Register(_)) && (w.gone || w.over == Version::Nothing);
+    let mut changes: Vec<&mut Written> = all.iter_mut().filter(is_delete_or_reinsert).collect();
+    changes.sort_by_key(|w| w.done);
     let mut removed: HashMap<Item, Value> = HashMap::new();
-    for turn in turns {
-        if let (Version::Nothing, Some(removal)) = (turn.over, removed.get(&turn.item)) {
-            turn.over = Version::Value(*removal);
+    for change in changes {
+        if let (Version::Nothing, Some(removal)) = (change.over, removed.get(&change.item)) {
+            change.over = Version::Value(*removal);
         }
-        if turn.gone {
-            removed.insert(turn.item, turn.value);
+        if change.gone {
+            removed.insert(change.item, change.value);
         }
     }
 }
@@ -101,9 +103,9 @@ pub fn order(
     unordered: &HashSet<Item>,
     findings: &mut Findings,
 ) {
-    let is_meant = |w: &&Written| matches!(w.item, Item::Register(_)) && !unordered.contains(&w.item);
+    let is_ordered_register = |w: &&Written| matches!(w.item, Item::Register(_)) && !unordered.contains(&w.item);
     let mut next: HashMap<Item, HashMap<Version, &Written>> = HashMap::new();
-    for write in written.iter().filter(is_meant) {
+    for write in written.iter().filter(is_ordered_register) {
         next.entry(write.item).or_default().insert(write.over, write);
     }
     let left: HashMap<Item, &Seen> = history.left.iter().flatten().map(|(i, s)| (*i, s)).collect();

@@ -43,8 +43,8 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
         level,
         times,
     };
-    let is_meant = |(trx, t): &(usize, &Transaction)| versions.committed[*trx] || t.was_answered();
-    for (trx, transaction) in history.transactions.iter().enumerate().filter(is_meant) {
+    let may_have_committed = |(trx, t): &(usize, &Transaction)| versions.committed[*trx] || t.was_answered();
+    for (trx, transaction) in history.transactions.iter().enumerate().filter(may_have_committed) {
         judge.transaction(trx as TrxNo, transaction, &mut absences, findings);
     }
     absences

@@ -1,2 +1,2 @@
-//! As the engine's `change`.
+//! The folder of the engine's `change`: see `filter`.
 pub mod filter;

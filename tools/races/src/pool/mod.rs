@@ -1,4 +1,4 @@
-//! As the engine's `pool`.
+//! The folder of the engine's `pool`: see `frames`.
 pub mod frames;
 mod page {
     /// The smallest that makes a filter of one word.

@@ -1,2 +1,2 @@
-//! As the engine's `table`.
+//! The folder of the engine's `table`: see `catalog`.
 pub mod catalog;

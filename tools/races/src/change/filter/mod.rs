@@ -1,4 +1,4 @@
-//! As the engine's `change/filter`.
+//! Compiles the files of the engine's `change/filter` that are named here with loom's types.
 #[path = "../../../../../engine/src/change/filter/bloom.rs"]
 mod bloom;
 pub mod bloom_model;

@@ -1,4 +1,4 @@
-//! As the engine's `pool/frames`.
+//! Compiles `absence_filter.rs` of the engine's `pool/frames` with loom's types.
 #[path = "../../../../../engine/src/pool/frames/absence_filter.rs"]
 mod absence_filter;
 pub mod absence_filter_model;

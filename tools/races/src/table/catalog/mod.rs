@@ -1,4 +1,4 @@
-//! As the engine's `table/catalog`.
+//! Compiles `append_hint.rs` and `versions.rs` of the engine's `table/catalog` with loom's types.
 #[path = "../../../../../engine/src/table/catalog/append_hint.rs"]
 mod append_hint;
 pub mod append_hint_model;
