@@ -170,10 +170,10 @@ static void tell_binlog_of_read(THD *thd, const TABLE *table)
   thd->lex->set_stmt_unsafe(LEX::BINLOG_STMT_UNSAFE_LIMIT);
 }
 
-/* What a locking scan of an autocommit statement does about a row to which another transaction gives
-   a key that the scan has passed. UPDATE and DELETE follow such rows, and no statement waits. But
-   these rows come out of the index's order, by which other statements may group. In a join they
-   would belong to another lookup. So such statements lock the gaps. */
+/* What a locking scan of an autocommit statement does about a row to which another transaction
+   gives a key that the scan has passed. UPDATE and DELETE follow such rows, and no statement waits.
+   But these rows come out of the index's order, by which other statements may group. In a join
+   they would belong to another lookup. So such statements lock the gaps. */
 ha_sluice::KeyChangePolicy ha_sluice::key_change_policy(THD *thd) const
 {
   if (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_STATEMENT_VIEW || m_policy == SLC_SKIP_LOCKED || !is_autocommit_snapshot_statement(thd))

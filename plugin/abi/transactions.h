@@ -39,8 +39,8 @@ typedef struct {
 /* READ UNCOMMITTED is for upkeep (CHECK TABLE, index builds), which reads the newest version of
    every row, and for users of the stand-in. Other users are served READ COMMITTED. */
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
-/* NONE_STATEMENT_VIEW: none, and the rows are read by a view of the statement alone. That view makes
-   no conflicts: the statement may lock and change rows that changed since */
+/* NONE_STATEMENT_VIEW: none, and the rows are read by a view of the statement alone. That view
+   makes no conflicts: the statement may lock and change rows that changed since */
 enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_STATEMENT_VIEW = 3 };
 /* with SHARED or EXCLUSIVE: the gaps between the rows, too, whatever the level */
 enum { SLC_LOCK_GAPS = 4 };

@@ -60,7 +60,9 @@ fn anchors(source: &Source) -> Vec<String> {
 fn shown(heading: &str) -> String {
     let mut parts = heading.split("](");
     let first = parts.next().unwrap_or("").to_string();
-    parts.fold(first, |text, part| text + part.split_once(')').map_or("", |(_, rest)| rest))
+    parts.fold(first, |text, part| {
+        text + part.split_once(')').map_or("", |(_, rest)| rest)
+    })
 }
 
 /// Without `.` and `..`.

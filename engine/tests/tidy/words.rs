@@ -135,7 +135,10 @@ pub fn banned_names() -> Vec<String> {
         let rows = source.lines.iter().filter_map(|line| line.strip_prefix("| "));
         names.extend(rows.filter_map(|row| row.split(' ').next()).map(str::to_string));
     }
-    for line in fs::read_to_string(root().join("plugin/settings_table.inc")).unwrap().lines() {
+    for line in fs::read_to_string(root().join("plugin/settings_table.inc"))
+        .unwrap()
+        .lines()
+    {
         let row = line.strip_prefix("SLUICE_").and_then(|row| row.split_once('('));
         names.extend(row.and_then(|(_, row)| row.split(',').next()).map(str::to_string));
     }

@@ -68,7 +68,7 @@ impl<'p> Builder<'p> {
         self.gather(key, value);
         Ok(())
     }
-    /// With one more entry of `size` bytes, a fence of `fence` bytes has no room.
+    /// One more entry of `size` bytes, and an upper fence of `fence` bytes, would exceed the leaf.
     fn overfull(&self, size: usize, fence: usize) -> bool {
         self.lower.len() + self.size + size + fence > self.capacity
     }

@@ -25,12 +25,12 @@ impl PlainWay<'_> {
             }
             self.position.cross_border();
             if let Some(leaves) = self.position.leaves_ahead() {
-                let stood = (leaf.page_no(), leaf.version());
+                let before_unlatch = (leaf.page_no(), leaf.version());
                 leaf = match self.read_ahead(pool, leaf, fill, leaves)? {
                     Some(leaf) => leaf,
                     None => break,
                 };
-                if (leaf.page_no(), leaf.version()) != stood {
+                if (leaf.page_no(), leaf.version()) != before_unlatch {
                     // The leaf changed while no latch was held: entries after the last key may be
                     // in this leaf now.
                     continue;
@@ -50,7 +50,8 @@ impl PlainWay<'_> {
         }
         Ok(())
     }
-    /// The leaf to continue with. Its slot is the border of the entries to come (see `At::Leaf`).
+    /// The leaf to continue with. Its slot is the position between the entries that were returned
+    /// and the remaining ones (see `At::Leaf`).
     fn resume<'p>(&mut self, pool: &'p Pool, direction: Direction) -> Result<Option<LeafRead<'p>>> {
         let Position { at, lo, hi, last, .. } = &*self.position;
         let (seek, key): (Seek, &[u8]) = match (*at, direction) {
@@ -159,7 +160,7 @@ impl PlainWay<'_> {
     }
 }
 
-/// `Tree::seek` stands on an entry. Going backward the border lies above it.
+/// `Tree::seek` stops at an entry. Backward, the slot is the position above that entry.
 fn start_in(mut leaf: LeafRead<'_>, direction: Direction) -> LeafRead<'_> {
     debug_assert!(leaf.slot() < leaf.len(), "a seek stands on an entry");
     if direction == Backward {

@@ -1,9 +1,9 @@
 //! Replaces the contents of tables by those of other tables. This is the last step of an ALTER
 //! TABLE that has rebuilt a table, or its partitions, while writers went on.
 //!
-//! One Mtr decides for all of them. Before it is durable, a rebuilt table has a name of its own.
-//! The user of the engine drops such a table after a crash. After it, the old contents are gone, as
-//! after DROP TABLE.
+//! One Mtr decides for all of them. Until that Mtr is durable, a rebuilt table has a name of its
+//! own. The user of the engine drops such a table after a crash. Once the Mtr is durable, the old
+//! contents are gone, as after DROP TABLE.
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
@@ -31,7 +31,7 @@ struct Pair<'a> {
     name: String,
     rebuilt: &'a str,
     has_own_counter: bool,
-    with: Arc<Table>,
+    rebuilt_table: Arc<Table>,
     new: Layout,
 }
 
@@ -51,7 +51,7 @@ impl Tables {
                 self.keep_counter(&pair)?;
                 pairs.push(pair);
             }
-            let gates = pairs.iter().flat_map(|pair| [pair.table, &pair.with]);
+            let gates = pairs.iter().flat_map(|pair| [pair.table, &pair.rebuilt_table]);
             let gates = Vec::from_iter(gates.map(|table| table.gate.write()));
             let _hold = self.redo.hold_checkpoint();
             for pair in &pairs {
@@ -89,15 +89,15 @@ impl Tables {
     }
 
     fn pair<'a>(&self, replacement: &Replacement<'a>, created: TrxId) -> Result<Pair<'a>> {
-        let with = self.table_named(replacement.rebuilt)?;
-        if replacement.table.layout().temporary || with.layout().temporary {
+        let rebuilt_table = self.table_named(replacement.rebuilt)?;
+        if replacement.table.layout().temporary || rebuilt_table.layout().temporary {
             return Err(Error::Unsupported("a temporary table is not rebuilt in place".into()));
         }
         assert!(
-            !Arc::ptr_eq(replacement.table, &with),
+            !Arc::ptr_eq(replacement.table, &rebuilt_table),
             "a table is replaced by another one"
         );
-        let mut new = with.layout().clone();
+        let mut new = rebuilt_table.layout().clone();
         new.created = created;
         new.replaces = None;
         new.created_s = self.pool.disk().wall_s();
@@ -106,7 +106,7 @@ impl Tables {
             name: replacement.table.name(),
             rebuilt: replacement.rebuilt,
             has_own_counter: replacement.has_own_counter,
-            with,
+            rebuilt_table,
             new,
         })
     }
@@ -116,11 +116,11 @@ impl Tables {
     /// come after a restart.
     fn keep_counter(&self, pair: &Pair<'_>) -> Result<()> {
         let next = match pair.has_own_counter {
-            true => pair.with.autoinc(),
+            true => pair.rebuilt_table.autoinc(),
             false => pair.table.autoinc(),
         };
-        match pair.has_own_counter || next > pair.with.autoinc() {
-            true => self.reset_autoinc(&pair.with, next),
+        match pair.has_own_counter || next > pair.rebuilt_table.autoinc() {
+            true => self.reset_autoinc(&pair.rebuilt_table, next),
             false => Ok(()),
         }
     }
@@ -132,28 +132,28 @@ impl Tables {
             name,
             rebuilt,
             has_own_counter,
-            with,
+            rebuilt_table,
             new,
         } = pair;
         let (old, id) = (table.layout(), new.id);
         debug_assert_ne!(old.id, id, "I10: the rebuilt table has a file of its own");
         debug_assert!(
-            table.gate.is_locked_exclusive() && with.gate.is_locked_exclusive(),
+            table.gate.is_locked_exclusive() && rebuilt_table.gate.is_locked_exclusive(),
             "no background work touches pages of a file that goes"
         );
         debug_assert!(!table.is_dropped(), "a table that was dropped gets no new contents");
         self.discard_pending(&old.secondary);
-        with.set_dropped();
+        rebuilt_table.set_dropped();
         self.catalog.forget(rebuilt);
         self.catalog.foreign.write().forget_alter(rebuilt);
         table.publish(new.clone());
         self.catalog.renumbered(table, old.id, id);
-        table.statistics.replaced(with.statistics.counts.rows());
+        table.statistics.replaced(rebuilt_table.statistics.counts.rows());
         table
             .next_row_id
-            .fetch_max(with.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);
+            .fetch_max(rebuilt_table.next_row_id.load(Ordering::Relaxed), Ordering::Relaxed);
         // The header of the new file has this counter.
-        let saved = with.autoinc_saved.load(Ordering::Relaxed);
+        let saved = rebuilt_table.autoinc_saved.load(Ordering::Relaxed);
         table.autoinc_saved.store(saved, Ordering::Relaxed);
         match has_own_counter {
             true => table.autoinc.store(saved, Ordering::Relaxed),

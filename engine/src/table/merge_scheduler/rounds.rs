@@ -34,10 +34,10 @@
 //! themselves (`change/merge/backpressure.rs`). That costs the disk as many reads and writes a row,
 //! and costs the writers time. A worker that still kept to its limit then would spare them nothing.
 //!
-//! A delayed merge lets more changes collect for the same leaf. But if what comes in five minutes is
-//! less than what is pending, waiting at best halves the visits. Meanwhile each read by the index
-//! looks for pending changes and reads pages of delta trees as well. The load is over, and the
-//! queries after it pay.
+//! A delayed merge lets more changes collect for the same leaf. But if what comes in five minutes
+//! is less than what is pending, waiting at best halves the visits. Meanwhile each read by the
+//! index looks for pending changes and reads pages of delta trees as well. The load is over, and
+//! the queries after it pay.
 //!
 //! A leaf that cannot be merged (no room, a page that cannot be read) is passed over. An index in
 //! which a pass left such a leaf is left alone for a while. It is left alone altogether if only
@@ -141,11 +141,12 @@ struct Found {
     is_old: bool,
 }
 
-/// Leaves of a round, by what is pending (`fill`, thousandths of the bound) and the entries that
-/// came since the last one: as many as take those, times a gain. The gain is 0 at a half of the
-/// bound, and 1 at three quarters, where what is pending stays as it is. Up to there the result is
-/// at most `most`. From three quarters to 7/8, where writers begin to merge themselves, a growing
-/// share of what exceeds `most` is added, unless the yield of a leaf is not known.
+/// Leaves of a round. `fill`: what is pending, in thousandths of the bound. `came`: entries since
+/// the last round. The result is as many leaves as take those, times a gain. The gain is 0 at a
+/// half of the bound, and 1 at three quarters, where what is pending stays as it is. Up to there
+/// the result is at most `most`. Then a growing share of what exceeds `most` is added, unless the
+/// yield of a leaf is not known. From 7/8 on, where writers begin to merge themselves, all is
+/// added.
 fn pressed_leaves(fill: u64, came: u64, entries_a_leaf: u64, most: usize) -> usize {
     let over = fill.saturating_sub(500).min(500);
     let pressed = (came * over / 250 / entries_a_leaf.max(1)) as usize;
@@ -177,8 +178,8 @@ impl MergeScheduler {
         };
         let (mut found, merged_in_memory) = self.look_for_changes(rounds, &mut budget)?;
         let is_slow = !self.change.holds() && self.is_slow(&rounds.coming);
-        // What is due counts towards these. Few changes come to an idle engine too, and a drain must not
-        // get less.
+        // What is due counts towards these. Few changes come to an idle engine too, and a drain
+        // must not get less.
         let slow_leaves = at_most(usual * SLOW_CAPACITY_TIMES).max(1);
         let slow_until = if is_slow { due.max(slow_leaves) } else { due };
         let always_until = match self.change.holds() {

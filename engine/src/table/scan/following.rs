@@ -1,5 +1,5 @@
-//! [`Following`]: what a locking scan knows of the rows that moved while it was under way
-//! (`relocated`).
+//! [`Following`]: what a locking scan knows of rows whose key another transaction changed while the
+//! scan was under way (`relocated`).
 //!
 //! Takes no latch and no lock. Called by the locking reads and `cursor`.
 use crate::base::Result;
@@ -10,7 +10,7 @@ use crate::table::scan::position::Position;
 /// without the clustered key.
 pub type KeyOf = Box<dyn Fn(&[u8], &[u8], &mut Vec<u8>) -> Result<()> + Send>;
 
-/// Of a scan that misses no row that moves.
+/// Of a scan that follows rows to changed keys.
 pub(in crate::table) struct Following {
     pub key_of: KeyOf,
     /// Where the scan began: the key given to `seek`; `seek_inclusive` says how.
@@ -23,11 +23,11 @@ pub(in crate::table) struct Following {
     passes: Passes,
 }
 
-/// A value may go over to a row that comes before the one that had it. (By `UPDATE t SET u = NULL`
-/// there and `SET u = 90` here.) The scan waited at the old row, and finds no row with the value.
-/// So a scan that has handed out nothing goes through its range again, under one condition. It met
-/// more entries marked after the view than in the pass before. The number of passes is bounded:
-/// other transactions may move rows as fast.
+/// Two updates can move a unique value to a row that the scan has passed. (`SET u = NULL` of the
+/// old row, and `SET u = 90` of an earlier one.) The scan waited at the old row, and then finds no
+/// row with the value. So a scan that has handed out no row may repeat its range. It does so if it
+/// met more entries marked after the view than in the pass before, [`PASSES_AGAIN_MAX`] times at
+/// most: other transactions may move rows as fast.
 #[derive(Default)]
 struct Passes {
     /// It has handed out a row.

@@ -1,19 +1,22 @@
-//! Rows that move while a locking scan of a secondary index is under way. The scan has passed their
-//! new key by the time that it comes to the old one, whose entry is marked. In a transaction that
-//! is a conflict (`check_moved`). UPDATE and DELETE outside of a transaction lock the row and hand
-//! it out at once, by its newest version. So it is as if the row had been met at its new key.
-//! (Where the order of the rows may matter, the statement locks the gaps that it has passed, and
-//! nothing can move there: `LockChoice::gaps`.)
+//! Rows whose key another transaction changes while a locking scan of a secondary index is under
+//! way. The scan may have passed the new key by the time that it comes to the old entry, which is
+//! marked. In a transaction that is a conflict (`check_moved`). UPDATE and DELETE with autocommit
+//! lock the row and return it at once, by its newest version, as if found at its new key. (Where
+//! the order of the rows may matter, the statement locks the gaps that it passes, and no key can
+//! change to one there: `LockChoice::gaps`.)
 //!
 //! The statement's view keeps such entries from purge, and separates those that were marked after
 //! it from older ones. It raises no conflicts.
 //!
-//! A row is handed out by an old entry under two conditions. Its newest key lies in what the scan
-//! has passed, or is that entry's again. And the transaction does not hold the lock that the scan
-//! asks for. A row that the scan has met stays locked, and cannot move any more. (So a join of a
-//! table with itself may miss a row. That happens if another scan of the statement holds that lock
-//! or a stronger one.) If the newest key lies ahead, the scan will meet it there, or the mark that
-//! it leaves. Elsewhere, the row has left the range.
+//! The scan returns a row at its old, marked entry if both are true:
+//!
+//! - The row's newest key is in the part that was scanned, or equals this entry's key again.
+//! - The transaction did not hold the lock that the scan asks for, or a stronger one. A row that
+//!   the scan has returned stays locked, so its key cannot change any more. (So a join of a table
+//!   with itself may miss a row: another scan of the statement may hold that lock.)
+//!
+//! If the newest key is in the part to come, the scan will meet it there, or the marked entry that
+//! it leaves. Otherwise the row has left the range.
 //!
 //! Only the plugin can compute keys: it gives the scan a function that does. Called by `locking`.
 use crate::base::{sync_point, Error, Result, SyncPoint, TrxId};

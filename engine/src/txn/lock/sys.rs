@@ -176,7 +176,7 @@ impl LockSys {
         self.unlock_if(trx, index, key, |entry| !entry.was_asked_again(&own));
     }
     fn unlock_if(&self, trx: &mut Trx, index: IndexId, key: &[u8], may_go: impl FnOnce(&Entry) -> bool) {
-        trx.forget_found();
+        trx.forget_cached_leaf();
         let hash = hash_name(index, key);
         let shard_no = hash as usize % SHARDS;
         let mut shard = self.table.shards[shard_no].lock();
@@ -216,7 +216,7 @@ impl LockSys {
     ///   to its end, whatever it takes back. (It has a lock for every row that it reads, too.)
     pub fn leave_to_version(&self, trx: &mut Trx, index: IndexId, key: &[u8]) {
         // A change that had to wait has noted the row once more.
-        trx.forget_found();
+        trx.forget_cached_leaf();
         if trx.isolation == Isolation::Serializable {
             return;
         }

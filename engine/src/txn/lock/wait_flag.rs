@@ -28,7 +28,11 @@ pub(super) fn ask_to_recheck_blockers(sleepers: &WakeList) {
     for trx in sleepers {
         // If that wait has ended, the next one's beginning removes the mark. Or the next wait
         // rechecks once more than it must.
-        if trx.wait_flag.compare_exchange(0, WAIT_RECHECK_BLOCKERS, AcqRel, Acquire).is_ok() {
+        if trx
+            .wait_flag
+            .compare_exchange(0, WAIT_RECHECK_BLOCKERS, AcqRel, Acquire)
+            .is_ok()
+        {
             trx.waiter.wake();
         }
     }
@@ -36,7 +40,9 @@ pub(super) fn ask_to_recheck_blockers(sleepers: &WakeList) {
 
 /// Removes the request to recheck; false: there is none.
 pub(super) fn take_recheck(me: &TrxShared) -> bool {
-    me.wait_flag.compare_exchange(WAIT_RECHECK_BLOCKERS, 0, AcqRel, Acquire).is_ok()
+    me.wait_flag
+        .compare_exchange(WAIT_RECHECK_BLOCKERS, 0, AcqRel, Acquire)
+        .is_ok()
 }
 
 /// Ends a wait with a decision; false: another came first.

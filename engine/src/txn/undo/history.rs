@@ -7,7 +7,7 @@
 //!
 //! Long histories are thinned. Of two old neighbours only the later end is kept, which covers the
 //! earlier. So memory stays bounded, at the price of purging those a little later. The first end
-//! stays: the heap knows the stream by it, and a horizon may lie just after it.
+//! stays: the heap knows the stream by it, and purge's limit may lie just after it.
 //!
 //! One mutex, [`Rank::UndoStreams`], held for a few pushes and pops; never while a page is fetched.
 //! Called by `streams.rs`, `purge.rs`, `truncate.rs`.
