@@ -26,8 +26,8 @@ pub(in crate::table) struct Following {
 /// Two updates can move a unique value to a row that the scan has passed. (`SET u = NULL` of the
 /// old row, and `SET u = 90` of an earlier one.) The scan waited at the old row, and then finds no
 /// row with the value. So a scan that has handed out no row may repeat its range. It does so if it
-/// met more entries marked after the view than in the pass before, [`PASSES_AGAIN_MAX`] times at
-/// most: other transactions may move rows as fast.
+/// met more entries marked after the view than in the pass before. [`PASSES_AGAIN_MAX`] bounds the
+/// repetitions: other transactions may move rows as fast.
 #[derive(Default)]
 struct Passes {
     /// It has handed out a row.
