@@ -86,23 +86,23 @@ class Load:
                     return
                 time.sleep(0.2)  # the server was killed: it is started again
 
-    def write(self, dice):
+    def write(self, rng):
         connection = connect(self.server, SCHEMA)
         cursor = connection.cursor()
         while not self.stop_asked.is_set():
             try:
-                for _ in range(dice.randint(1, 4)):
-                    name = dice.choice(WRITTEN)[0]
-                    key, a = dice.randrange(self.rows * 2), dice.randrange(1000)
-                    match dice.randrange(4):
+                for _ in range(rng.randint(1, 4)):
+                    name = rng.choice(WRITTEN)[0]
+                    key, a = rng.randrange(self.rows * 2), rng.randrange(1000)
+                    match rng.randrange(4):
                         case 0:
                             cursor.execute(f"DELETE FROM {name} WHERE id = {key}")
                         case 1:
                             cursor.execute(f"UPDATE {name} SET a = {a}, c = {a % 7} WHERE id = {key}")
                         case _:
-                            text = chr(97 + a % 26) * dice.randrange(200)
+                            text = chr(97 + a % 26) * rng.randrange(200)
                             cursor.execute(f"REPLACE INTO {name} VALUES ({key}, {a}, '{text}', NULL)")
-                if dice.randrange(10):
+                if rng.randrange(10):
                     connection.commit()
                     self.commits += 1
                 else:
@@ -112,7 +112,7 @@ class Load:
                     raise
                 connection.rollback()
 
-    def define(self, dice):
+    def define(self, rng):
         connection = connect(self.server, SCHEMA, autocommit=True)
         cursor = connection.cursor()
         cursor.execute(f"SELECT TABLE_NAME FROM information_schema.TABLES WHERE TABLE_SCHEMA = '{SCHEMA}' AND TABLE_NAME LIKE 'd%'")
@@ -123,13 +123,13 @@ class Load:
                 number += 1
                 names.append(f"d{number}")
                 cursor.execute(f"CREATE TABLE d{number} ({COLUMNS}) ENGINE=Sluice")
-            name = dice.choice(names)
-            source = dice.choice(WRITTEN)[0]
-            statement = dice.choice([
+            name = rng.choice(names)
+            source = rng.choice(WRITTEN)[0]
+            statement = rng.choice([
                 f"TRUNCATE {name}",
-                f"REPLACE INTO {name} SELECT * FROM {source} LIMIT {dice.randrange(self.rows)}",
+                f"REPLACE INTO {name} SELECT * FROM {source} LIMIT {rng.randrange(self.rows)}",
                 f"ALTER TABLE {name} FORCE, ALGORITHM=COPY",
-                f"ALTER TABLE {name} ADD KEY more{dice.randrange(10 ** 6)} (c, a)" if dice.randrange(3) else f"OPTIMIZE TABLE {name}",
+                f"ALTER TABLE {name} ADD KEY more{rng.randrange(10 ** 6)} (c, a)" if rng.randrange(3) else f"OPTIMIZE TABLE {name}",
                 f"DROP TABLE {name}",
             ])
             try:
@@ -141,7 +141,7 @@ class Load:
             except pymysql.err.OperationalError as error:
                 if error.args[0] not in REFUSED:
                     raise
-            time.sleep(dice.random() / 5)
+            time.sleep(rng.random() / 5)
 
 
 def prepare(server, rows):
@@ -219,7 +219,7 @@ def replay(source, to, begin, end):
 class Rounds:
     def __init__(self, arguments):
         self.arguments = arguments
-        self.dice = random.Random(arguments.seed)
+        self.rng = random.Random(arguments.seed)
         self.folder = pathlib.Path(arguments.folder).resolve()
         shutil.rmtree(self.folder, ignore_errors=True)
         self.folder.mkdir(parents=True)
@@ -238,7 +238,7 @@ class Rounds:
 
     def options(self):
         choice = [[], ["--compress"], ["--throttle=200"], ["--compress", "--throttle=100"]]
-        return self.dice.choice(choice)
+        return self.rng.choice(choice)
 
     def back_up(self, target, kill=None, more=()):
         """True: a whole backup is there. `kill`: what is killed, after a while."""
@@ -246,7 +246,7 @@ class Rounds:
         process = subprocess.Popen(tool_backup(self.server, target, *self.options(), *more), stderr=subprocess.PIPE, text=True,
                                    start_new_session=True)
         if kill:
-            time.sleep(self.dice.random() * 1.2 * sorted(self.seconds)[len(self.seconds) // 2])
+            time.sleep(self.rng.random() * 1.2 * sorted(self.seconds)[len(self.seconds) // 2])
             if kill == "tool":
                 os.killpg(process.pid, signal.SIGKILL)
             else:
@@ -298,8 +298,8 @@ class Rounds:
     def check_damage_found(self, target):
         """One bit is flipped: the restore finds it."""
         bytes_ = bytearray(target.read_bytes())
-        at = self.dice.randrange(16, len(bytes_))
-        bytes_[at] ^= 1 << self.dice.randrange(8)
+        at = self.rng.randrange(16, len(bytes_))
+        bytes_[at] ^= 1 << self.rng.randrange(8)
         copy = self.folder / "damaged-backup"
         copy.write_bytes(bytes_)
         to = self.folder / "damaged"
@@ -322,7 +322,7 @@ class Rounds:
         self.check_mariadb_backup_refused()
         kills = [None] * (self.arguments.rounds - self.arguments.kills)
         kills += ["tool" if n % 2 else "server" for n in range(self.arguments.kills)]
-        self.dice.shuffle(kills)
+        self.rng.shuffle(kills)
         if self.arguments.rounds < 5:
             kills.sort(key=lambda kill: kill is not None)
         for number, kill in enumerate(kills, 1):

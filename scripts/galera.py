@@ -261,7 +261,7 @@ class Writer(threading.Thread):
 
     def __init__(self, cluster, number, seed):
         super().__init__(daemon=True)
-        self.cluster, self.number, self.dice = cluster, number, random.Random(seed)
+        self.cluster, self.number, self.rng = cluster, number, random.Random(seed)
         self.stopping, self.commits, self.conflicts, self.noted, self.failure = threading.Event(), 0, 0, [], None
         # Not decided: the connection went in COMMIT.
         self.unknown = set()
@@ -306,22 +306,22 @@ class Writer(threading.Thread):
                 time.sleep(0.2)
 
     def transaction(self, cursor):
-        hot, cold = self.dice.randrange(HOT_ROWS), self.dice.randrange(HOT_ROWS, HOT_ROWS + COLD_ROWS)
-        for _ in range(self.dice.randrange(1, 4)):
-            what = self.dice.randrange(6)
+        hot, cold = self.rng.randrange(HOT_ROWS), self.rng.randrange(HOT_ROWS, HOT_ROWS + COLD_ROWS)
+        for _ in range(self.rng.randrange(1, 4)):
+            what = self.rng.randrange(6)
             if what == 0:
                 cursor.execute(f"UPDATE parent SET v = v + 1 WHERE id = {hot}")
             elif what == 1:
                 cursor.execute(f"UPDATE parent SET v = v + 1 WHERE id = {cold}")
             elif what == 2:
-                cursor.execute(f"INSERT INTO child (parent, v) VALUES ({self.dice.choice((hot, cold))}, {self.dice.randrange(100)})")
+                cursor.execute(f"INSERT INTO child (parent, v) VALUES ({self.rng.choice((hot, cold))}, {self.rng.randrange(100)})")
             elif what == 3:
-                cursor.execute(f"DELETE FROM child WHERE v = {self.dice.randrange(100)} LIMIT 3")
+                cursor.execute(f"DELETE FROM child WHERE v = {self.rng.randrange(100)} LIMIT 3")
             elif what == 4:
-                cursor.execute(f"UPDATE child SET parent = {cold}, v = v + 1 WHERE v = {self.dice.randrange(100)} LIMIT 2")
-            elif self.dice.randrange(4):
+                cursor.execute(f"UPDATE child SET parent = {cold}, v = v + 1 WHERE v = {self.rng.randrange(100)} LIMIT 2")
+            elif self.rng.randrange(4):
                 cursor.execute(f"SELECT v FROM parent WHERE id = {hot} FOR UPDATE")
-                cursor.execute(f"UPDATE parent SET name = CONCAT('n', {cold}, '-', {self.dice.randrange(5)}) WHERE id = {cold}")
+                cursor.execute(f"UPDATE parent SET name = CONCAT('n', {cold}, '-', {self.rng.randrange(5)}) WHERE id = {cold}")
             else:
                 cursor.execute(f"DELETE FROM parent WHERE id = {cold}")
                 cursor.execute(f"INSERT INTO parent VALUES ({cold}, 0, NULL)")

@@ -41,7 +41,7 @@ class PacedWriter(threading.Thread):
 
     def __init__(self, node, rows, rate, seed):
         super().__init__(daemon=True)
-        self.node, self.rows, self.rate, self.dice = node, rows, rate, random.Random(seed)
+        self.node, self.rows, self.rate, self.rng = node, rows, rate, random.Random(seed)
         self.stopping, self.commits, self.failure = threading.Event(), 0, None
 
     def run(self):
@@ -53,7 +53,7 @@ class PacedWriter(threading.Thread):
                 try:
                     cursor = client.cursor()
                     for _ in range(2):
-                        row = self.dice.randrange(self.rows) + 1
+                        row = self.rng.randrange(self.rows) + 1
                         cursor.execute(f"UPDATE t SET v = v + 1, text = REPEAT(CHAR(97 + {row % 26}), {100 + row % 100}) WHERE id = {row}")
                     client.commit()
                     self.commits += 1

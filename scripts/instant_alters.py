@@ -181,14 +181,14 @@ class Alters:
         return f"({self.id}, {self.chance.randint(0, 9)}{', ' + values if values else ''})"
 
     def write(self):
-        dice = self.chance.random()
+        draw = self.chance.random()
         some = self.chance.sample(self.columns, self.chance.randint(1, len(self.columns)))
-        if dice < 0.5:
+        if draw < 0.5:
             rows = ", ".join(self.row(some) for _ in range(self.chance.choice((1, 2, 5))))
             return f"INSERT IGNORE INTO t (id, k1, {', '.join(column.name for column in some)}) VALUES {rows}"
         where = self.chance.choice((f"id % 17 = {self.chance.randint(0, 16)}", f"k1 = {self.chance.randint(0, 9)} AND id % 3 = 0",
                                     f"id > {max(0, self.id - 4)}"))
-        if dice < 0.85:
+        if draw < 0.85:
             changes = ", ".join(f"{column.name} = {literal(self.chance, column)}" for column in some[:3])
             return f"UPDATE IGNORE t SET {changes} WHERE {where}"
         return f"DELETE FROM t WHERE {where} AND id % 5 = {self.chance.randint(0, 4)}"

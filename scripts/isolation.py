@@ -47,7 +47,7 @@ class One:
                              prefix=arguments.prefix)
         self.start, self.stop, self.sockets = self.server.start, self.server.stop, [self.server.socket]
 
-    def kill_and_start(self, dice):
+    def kill_and_start(self, rng):
         self.server.kill9()
         self.server.start()
 
@@ -62,8 +62,8 @@ class Nodes:
         self.cluster = galera.Cluster(folder, arguments.engine, arguments.nodes, more=options_of(level, arguments))
         self.start, self.stop, self.sockets = self.cluster.start, self.cluster.stop, [node.socket for node in self.cluster.nodes]
 
-    def kill_and_start(self, dice):
-        galera.kill_and_rejoin(self.cluster, dice.choice(self.cluster.nodes))
+    def kill_and_start(self, rng):
+        galera.kill_and_rejoin(self.cluster, rng.choice(self.cluster.nodes))
 
     def compare(self):
         tables = self.cluster.compare("isolation")
@@ -105,10 +105,10 @@ def run(checker, level, arguments):
 
 def kill(servers, process, progress, arguments):
     """Spread over the run: one in each of as many equal parts of its commits, anywhere in the part but its end. Returns how many."""
-    dice = random.Random(arguments.seed)
+    rng = random.Random(arguments.seed)
     part = arguments.commits / (arguments.kills + 1)
     for done in range(arguments.kills):
-        due = part * (done + dice.uniform(0.2, 1.2))
+        due = part * (done + rng.uniform(0.2, 1.2))
         while (commits := int(progress.read_text() or 0)) < due:
             try:
                 process.wait(LOOK_SECONDS)
@@ -117,7 +117,7 @@ def kill(servers, process, progress, arguments):
                 pass
         if commits >= arguments.commits:  # nothing runs any more
             return done
-        servers.kill_and_start(dice)
+        servers.kill_and_start(rng)
     return arguments.kills
 
 

@@ -74,26 +74,26 @@ class Writers:
             thread.join()
 
     def run(self, number):
-        dice = random.Random(number)
+        rng = random.Random(number)
         try:
             with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
                 while not self.stop.is_set():
-                    self.write(link, cursor, dice, number)
+                    self.write(link, cursor, rng, number)
         except Exception as error:  # noqa: BLE001  (told by the caller)
             if not connection.is_lost(error):
                 self.failures.append(error)
 
-    def write(self, link, cursor, dice, number):
-        row = dice.randint(1, self.rows)
-        text = f"{dice.getrandbits(256):064x}"
+    def write(self, link, cursor, rng, number):
+        row = rng.randint(1, self.rows)
+        text = f"{rng.getrandbits(256):064x}"
         begun = time.monotonic()
         try:
             cursor.execute("BEGIN")
-            cursor.execute(f"UPDATE t SET k = k + 1 WHERE id = {dice.randint(1, self.rows)}")
-            cursor.execute(f"UPDATE t SET c = '{text}' WHERE id = {dice.randint(1, self.rows)}")
+            cursor.execute(f"UPDATE t SET k = k + 1 WHERE id = {rng.randint(1, self.rows)}")
+            cursor.execute(f"UPDATE t SET c = '{text}' WHERE id = {rng.randint(1, self.rows)}")
             cursor.execute(f"DELETE FROM t WHERE id = {row}")
-            cursor.execute(f"INSERT INTO t (id, k, c, pad) VALUES ({row}, {dice.randint(1, self.rows)}, '{text}', '{text[:50]}')")
-            link.rollback() if dice.random() < 0.05 else link.commit()
+            cursor.execute(f"INSERT INTO t (id, k, c, pad) VALUES ({row}, {rng.randint(1, self.rows)}, '{text}', '{text[:50]}')")
+            link.rollback() if rng.random() < 0.05 else link.commit()
             self.done[number] += 1
         except pymysql.err.MySQLError as error:
             if error.args[0] not in HARMLESS:
@@ -171,7 +171,7 @@ class Trial:
                 self.expect(not orphans, f"{orphans} rows without a parent")
             return indexes
 
-    def end_in_the_middle(self, number, dice):
+    def end_in_the_middle(self, number, rng):
         """One ALTER TABLE that ends by KILL or kill -9; the table is checked then."""
         with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
             for index in ("new", "new_unique"):
@@ -180,15 +180,15 @@ class Trial:
                            "AND table_name = 't' AND constraint_name = 'PRIMARY'")
             if cursor.fetchone()[0] == 2:
                 cursor.execute("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
-        name = dice.choice(list(self.alters))
-        kills = dice.random() < 0.5
+        name = rng.choice(list(self.alters))
+        kills = rng.random() < 0.5
         with Writers(self.server, self.arguments.clients, self.arguments.rows) as writers:
             alter = connection.connect(self.server, DATABASE)
             thread = threading.Thread(target=self.alter, args=(alter, self.alters[name]), daemon=True)
             thread.start()
-            time.sleep(dice.random() * self.usual_seconds)
+            time.sleep(rng.random() * self.usual_seconds)
             was_running = thread.is_alive()
-            answered = self.end_it(thread, alter, kills, dice)
+            answered = self.end_it(thread, alter, kills, rng)
             thread.join()
             if not kills:
                 time.sleep(0.2)
@@ -202,14 +202,14 @@ class Trial:
         display.say(f"{self.kind}, round {number}: {'kill -9' if kills else f'KILL, answered after {answered * 1000:.0f} ms,'} in {self.alters[name]}: "
                     f"indexes {', '.join(indexes)}")
 
-    def end_it(self, thread, alter, kills, dice):
+    def end_it(self, thread, alter, kills, rng):
         """Seconds until the ALTER TABLE has ended."""
         if kills:
             self.server.kill9()
             return 0.0
         with connection.connect(self.server) as link, link.cursor() as cursor:
             begun = time.monotonic()
-            cursor.execute(f"KILL {'' if dice.random() < 0.5 else 'QUERY '}{alter.thread_id()}")
+            cursor.execute(f"KILL {'' if rng.random() < 0.5 else 'QUERY '}{alter.thread_id()}")
             thread.join()
             return time.monotonic() - begun
 
@@ -238,9 +238,9 @@ class Trial:
             times.append(time.monotonic() - begun - self.arguments.seconds - 2)
         self.check()
         self.usual_seconds = statistics.mean(times)
-        dice = random.Random(self.arguments.seed)
+        rng = random.Random(self.arguments.seed)
         for number in range(1, self.arguments.rounds + 1):
-            self.end_in_the_middle(number, dice)
+            self.end_in_the_middle(number, rng)
 
 
 def main():

@@ -55,14 +55,14 @@ class Clients:
         self.threads = [threading.Thread(target=self.run, args=(number,), daemon=True) for number in range(count)]
 
     def run(self, number):
-        dice = random.Random(self.seed * 1000 + number)
+        rng = random.Random(self.seed * 1000 + number)
         try:
             with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
-                cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {dice.choice(LEVELS)}")
+                cursor.execute(f"SET SESSION TRANSACTION ISOLATION LEVEL {rng.choice(LEVELS)}")
                 cursor.execute("SET SESSION innodb_lock_wait_timeout=2, lock_wait_timeout=20")
                 self.set_timeout(cursor)
                 while not self.stop.is_set():
-                    self.transaction(link, cursor, dice, number)
+                    self.transaction(link, cursor, rng, number)
         except Exception as error:  # noqa: BLE001
             if not connection.is_lost(error):
                 self.failures.append(error)
@@ -74,9 +74,9 @@ class Clients:
         except pymysql.err.MySQLError:
             pass
 
-    def transaction(self, link, cursor, dice, number):
-        commits = dice.random() >= 0.15
-        statements = [text for _ in range(dice.randint(1, 4)) for text in self.step(dice)]
+    def transaction(self, link, cursor, rng, number):
+        commits = rng.random() >= 0.15
+        statements = [text for _ in range(rng.randint(1, 4)) for text in self.step(rng)]
         try:
             # One trip to the server: more transactions meet in a second.
             cursor.execute("BEGIN NOT ATOMIC START TRANSACTION; {}; {}; END".format("; ".join(statements), "COMMIT" if commits else "ROLLBACK"))
@@ -87,19 +87,19 @@ class Clients:
             self.refused[error.args[0]] = self.refused.get(error.args[0], 0) + 1
             link.rollback()
 
-    def step(self, dice):
+    def step(self, rng):
         """The statements of one step: one, or one that is undone."""
-        if dice.random() < 0.15:
-            return "SAVEPOINT s", self.statement(dice), "ROLLBACK TO s"
-        return (self.statement(dice),)
+        if rng.random() < 0.15:
+            return "SAVEPOINT s", self.statement(rng), "ROLLBACK TO s"
+        return (self.statement(rng),)
 
-    def statement(self, dice):
-        hot = dice.randint(1, 16) if dice.random() < 0.7 else dice.randint(1, self.parents)
-        other = dice.randint(1, self.parents)
-        kind = dice.random()
+    def statement(self, rng):
+        hot = rng.randint(1, 16) if rng.random() < 0.7 else rng.randint(1, self.parents)
+        other = rng.randint(1, self.parents)
+        kind = rng.random()
         if kind < 0.35:
-            code = f"'c{hot}'" if dice.random() < 0.5 else "NULL"
-            return f"INSERT INTO child (parent_id, code, mother) SELECT {hot}, {code}, {self.mother(dice, other)}"
+            code = f"'c{hot}'" if rng.random() < 0.5 else "NULL"
+            return f"INSERT INTO child (parent_id, code, mother) SELECT {hot}, {code}, {self.mother(rng, other)}"
         if kind < 0.45:
             return f"INSERT INTO kept (child_parent) VALUES ({other})"
         if kind < 0.60:
@@ -119,8 +119,8 @@ class Clients:
         return f"DELETE FROM kept WHERE child_parent = {other}"
 
     @staticmethod
-    def mother(dice, other):
-        return "NULL" if dice.random() < 0.6 else f"(SELECT id FROM child AS m WHERE m.parent_id = {other} LIMIT 1)"
+    def mother(rng, other):
+        return "NULL" if rng.random() < 0.6 else f"(SELECT id FROM child AS m WHERE m.parent_id = {other} LIMIT 1)"
 
 
 def check(server):

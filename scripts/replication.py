@@ -120,7 +120,7 @@ def sysbench(server, engine, rows, tables, threads, seconds):
         cwd=folder, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
 
 
-def run(pair, arguments, dice):
+def run(pair, arguments, rng):
     engine, tables = arguments.engine, arguments.tables
     cells.Bench(pair.primary, arguments.rows, tables).prepare(engine)
     deadline = time.monotonic() + 60 * arguments.minutes
@@ -130,9 +130,9 @@ def run(pair, arguments, dice):
         while time.monotonic() < deadline:
             if load is None or load.poll() is not None:
                 load = sysbench(pair.primary, engine, arguments.rows, tables, arguments.threads, deadline - time.monotonic() + 1)
-            time.sleep(dice.uniform(*arguments.life))
+            time.sleep(rng.uniform(*arguments.life))
             pair.check_running()
-            server = dice.choice((pair.primary, pair.replica)) if arguments.kill == "either" else getattr(pair, arguments.kill)
+            server = rng.choice((pair.primary, pair.replica)) if arguments.kill == "either" else getattr(pair, arguments.kill)
             pair.kill(server)
             killed[server] += 1
     finally:

@@ -117,7 +117,7 @@ class Mover(threading.Thread):
 
     def __init__(self, router, number, seed):
         super().__init__(daemon=True)
-        self.router, self.number, self.dice = router, number, random.Random(seed)
+        self.router, self.number, self.rng = router, number, random.Random(seed)
         self.stopping, self.moved, self.refused, self.failure = threading.Event(), [], 0, None
 
     def run(self):
@@ -127,7 +127,7 @@ class Mover(threading.Thread):
                 client = client or connection.connect(self.router, "shop")
                 n += 1
                 cursor = client.cursor()
-                one, other = self.dice.sample(range(1, ACCOUNTS + 1), 2)
+                one, other = self.rng.sample(range(1, ACCOUNTS + 1), 2)
                 cursor.execute("BEGIN")
                 for account, amount in sorted(((one, -1), (other, 1))):
                     cursor.execute(f"UPDATE account SET balance = balance + {amount} WHERE id = {account}")
@@ -181,14 +181,14 @@ def crash(router, shards, options, internal_xa):
     router.make_table("account", "id BIGINT PRIMARY KEY, balance INT NOT NULL", len(shards))
     router.make_table("noted", "id BIGINT PRIMARY KEY, one INT, other INT", len(shards))
     router.sql(f"SET GLOBAL spider_internal_xa = {internal_xa}; USE shop; INSERT INTO account SELECT seq, {START_BALANCE} FROM seq_1_to_{ACCOUNTS}")
-    dice, wrong, left, settled = random.Random(options.seed), 0, 0, [0, 0]
+    rng, wrong, left, settled = random.Random(options.seed), 0, 0, [0, 0]
     commits = refused = lost = 0
     for number in range(options.kills):
         movers = [Mover(router, 100 * number + n, options.seed + 100 * number + n) for n in range(8)]
         for mover in movers:
             mover.start()
-        time.sleep(2 + dice.random())
-        victim = router if number % 3 == 2 else dice.choice(shards)
+        time.sleep(2 + rng.random())
+        victim = router if number % 3 == 2 else rng.choice(shards)
         victim.kill9()
         time.sleep(0.5)
         victim.start()

@@ -26,11 +26,11 @@ class Conditions:
 
     def hint(self, table):
         keys, shield = table.firm_keys(), self.shield(table)
-        dice = self.chance.random()
-        if not keys or dice < 0.2:
+        draw = self.chance.random()
+        if not keys or draw < 0.2:
             return shield
-        how = "FORCE" if dice < 0.75 else "USE" if dice < 0.85 else "IGNORE"
-        names = ", ".join(k.hint_name() for k in self.chance.sample(keys, 1 if dice < 0.9 else min(2, len(keys))))
+        how = "FORCE" if draw < 0.75 else "USE" if draw < 0.85 else "IGNORE"
+        names = ", ".join(k.hint_name() for k in self.chance.sample(keys, 1 if draw < 0.9 else min(2, len(keys))))
         return f"{shield if how == 'IGNORE' else ''} {how} INDEX ({names})"
 
     def judged_hint(self, table):
@@ -54,16 +54,16 @@ class Conditions:
         chance = self.chance
         column = chance.choice(self.conditional_columns(table))
         name = alias + column.name
-        dice = chance.random()
-        if dice < 0.3:
+        draw = chance.random()
+        if draw < 0.3:
             return f"{name} {chance.choice(('=', '=', '<=>'))} {self.literal(column)}"
-        if dice < 0.5:
+        if draw < 0.5:
             return f"{name} {chance.choice(('<', '<=', '>', '>=', '<>'))} {self.literal(column)}"
-        if dice < 0.65:
+        if draw < 0.65:
             return f"{name} BETWEEN {self.literal(column)} AND {self.literal(column)}"
-        if dice < 0.78:
+        if draw < 0.78:
             return f"{name} IN ({', '.join(self.literal(column) for _ in range(chance.randint(1, 4)))})"
-        if dice < 0.88:
+        if draw < 0.88:
             return f"{name} IS {chance.choice(('', 'NOT '))}NULL"
         if column.is_text():
             return f"{name} LIKE {chance.choice(('_', 'CONCAT('))}".replace("_", "'a%'").replace("CONCAT(", f"CONCAT({self.literal(column)}, '%')")
@@ -84,12 +84,12 @@ class Conditions:
         return " AND ".join(terms)
 
     def where(self, table, alias=""):
-        dice = self.chance.random()
-        if dice < 0.12:
+        draw = self.chance.random()
+        if draw < 0.12:
             return "1"
-        if dice < 0.5:
+        if draw < 0.5:
             return self.condition(table, alias)
-        if dice < 0.7:
+        if draw < 0.7:
             return self.key_condition(table, alias)
         word = self.chance.choice((" AND ", " OR "))
         parts = [self.condition(table, alias) for _ in range(self.chance.choice((2, 2, 3)))]
@@ -101,27 +101,27 @@ class Conditions:
 
     def value(self, column, sample):
         """Mostly that of a row that was inserted, so that conditions on several columns meet rows; of text often of the same family."""
-        dice = self.chance.random()
+        draw = self.chance.random()
         stored = sample.get(column.name)
-        if stored is None or stored in (*ODD, "DEFAULT") or dice < (0.5 if column.is_text() else 0.2):
+        if stored is None or stored in (*ODD, "DEFAULT") or draw < (0.5 if column.is_text() else 0.2):
             return self.literal(column)
         return stored
 
     def term(self, column, sample, alias=""):
         """A condition on one part of a key; most often it is an equality, but of numbers that never repeat."""
         chance, name = self.chance, alias + column.name
-        dice = chance.random() if column.name != "rid" or chance.random() < 0.5 else chance.uniform(0.45, 0.9)
-        if dice < 0.45:
+        draw = chance.random() if column.name != "rid" or chance.random() < 0.5 else chance.uniform(0.45, 0.9)
+        if draw < 0.45:
             return f"{name} {chance.choice(('=', '=', '=', '<=>'))} {self.value(column, sample)}"
-        if dice < 0.6:
+        if draw < 0.6:
             return f"{name} IN ({', '.join(self.value(column, sample) for _ in range(chance.randint(2, 4)))})"
         # The server's own: ENUM between a value and itself is a constant to it, and MIN of what else the group has is NULL then.
-        if dice < 0.72 and column.kind != "ENUM":
+        if draw < 0.72 and column.kind != "ENUM":
             return f"{name} BETWEEN {self.value(column, sample)} AND {self.literal(column)}"
-        if dice < 0.88:
+        if draw < 0.88:
             return f"{name} {chance.choice(('<', '<=', '>', '>=', '<>'))} {self.value(column, sample)}"
         # The server's own: before LIKE's beginning with spaces behind it lie control characters, which no key then finds.
-        if dice < 0.94 and column.is_text() and not column.has_control_characters():
+        if draw < 0.94 and column.is_text() and not column.has_control_characters():
             return f"{name} LIKE CONCAT({self.value(column, sample)}, '%')"
         return f"{name} IS {chance.choice(('', 'NOT ')) if column.nullable else 'NOT '}NULL"
 
@@ -138,15 +138,15 @@ class Conditions:
         columns = table.searched_by(key)
         sample = self.chance.choice(table.samples) if table.samples else {}
         count = len(columns) if self.chance.random() < 0.6 else self.chance.randint(1, len(columns))
-        dice = self.chance.random()
-        if dice < 0.1:
+        draw = self.chance.random()
+        if draw < 0.1:
             return self.rows_compared(columns[:count], sample, alias)
-        if dice < 0.5:
+        if draw < 0.5:
             terms = [f"{alias}{column.name} = {self.value(column, sample)}" for column in columns[:count - 1]]
             terms.append(self.term(columns[count - 1], sample, alias))
         else:
             terms = [self.term(column, sample, alias) for column in columns[:count]]
-        if dice > 0.9 and count > 2:
+        if draw > 0.9 and count > 2:
             terms.pop(self.chance.randrange(count))
         self.chance.shuffle(terms)
         return " AND ".join(terms)

@@ -161,10 +161,10 @@ class Families:
     def transaction(self):
         if not self.in_transaction:
             return "BEGIN", lambda: setattr(self, "in_transaction", True)
-        dice = self.chance.random()
-        if dice < 0.3:
+        draw = self.chance.random()
+        if draw < 0.3:
             return "SAVEPOINT p1"
-        if dice < 0.5:
+        if draw < 0.5:
             return "ROLLBACK TO p1"
         return self.chance.choice(("COMMIT", "COMMIT", "ROLLBACK")), lambda: setattr(self, "in_transaction", False)
 

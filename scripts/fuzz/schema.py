@@ -188,10 +188,10 @@ def random_table(chance, name, small=False):
         random_partitions(chance, table)
     elif not table.temporary and chance.random() < 0.05:
         table.versioned = True
-    dice = chance.random()
-    if dice < 0.3:
+    draw = chance.random()
+    if draw < 0.3:
         table.keys.append(Key("", "PRIMARY KEY", [["rid", 0, chance.random() < 0.2]]))
-    elif dice < 0.6:
+    elif draw < 0.6:
         table.keys.append(random_key(chance, table, "PRIMARY KEY"))
     if not table.partitions and chance.random() < 0.25:
         counter = random_column(chance, "auto", tuple(INTEGERS))
@@ -209,31 +209,31 @@ def random_table(chance, name, small=False):
 
 def alter_step(chance, table):
     """One clause of an ALTER, done to `table`; None when it does not fit."""
-    dice = chance.random()
-    if dice < 0.22:
+    draw = chance.random()
+    if draw < 0.22:
         key = random_key(chance, table)
         table.keys.append(key)
         return f"ADD {key.sql()}"
-    if dice < 0.36 and table.keys:
+    if draw < 0.36 and table.keys:
         key = chance.choice(table.keys)
         table.keys.remove(key)
         return f"DROP {'PRIMARY KEY' if key.kind == 'PRIMARY KEY' else 'INDEX ' + key.name}"
-    if dice < 0.42:
+    if draw < 0.42:
         keys = [key for key in table.keys if key.kind != "PRIMARY KEY"]
         if not keys:
             return None
         key = chance.choice(keys)
         old, key.name = key.name, table.fresh("h" if key.is_long_unique() else "k")
         return f"RENAME INDEX {old} TO {key.name}"
-    if dice < 0.5 and not any(key.kind == "PRIMARY KEY" for key in table.keys):
+    if draw < 0.5 and not any(key.kind == "PRIMARY KEY" for key in table.keys):
         key = random_key(chance, table, "PRIMARY KEY")
         table.keys.append(key)
         return f"ADD {key.sql()}"
-    if dice < 0.75:
+    if draw < 0.75:
         return alter_column(chance, table)
-    if dice < 0.8:
+    if draw < 0.8:
         return chance.choice(("FORCE", "ENGINE={E}", "COMMENT='x'", "AUTO_INCREMENT=50", "ORDER BY rid"))
-    if dice < 0.84:
+    if draw < 0.84:
         if table.primary() and any(prefix for _, prefix, _ in table.primary().parts):
             return None             # as in modify_column
         collation = chance.choice(COLLATIONS)
@@ -246,9 +246,9 @@ def alter_step(chance, table):
 
 def alter_column(chance, table):
     others = [column for column in table.columns if column.name not in ("rid", "auto")]
-    dice = chance.random()
+    draw = chance.random()
     place = chance.choice(("", "", " FIRST", f" AFTER {chance.choice(table.columns).name}"))
-    if dice < 0.35 and len(table.columns) < COLUMNS_MAX:
+    if draw < 0.35 and len(table.columns) < COLUMNS_MAX:
         generated = chance.random() < 0.2
         column = random_generated(chance, table) if generated else random_column(chance, table.fresh("c"))
         if column.default is None and column.nullable is False and not column.is_blob():
@@ -258,14 +258,14 @@ def alter_column(chance, table):
     if not others:
         return None
     column = chance.choice(others)
-    if dice < 0.55:
+    if draw < 0.55:
         table.columns.remove(column)
         for key in list(table.keys):
             key.parts = [part for part in key.parts if part[0] != column.name]
             if not key.parts:
                 table.keys.remove(key)
         return f"DROP COLUMN {column.name}"
-    if dice < 0.65:
+    if draw < 0.65:
         old, column.name = column.name, table.fresh("c")
         for key in table.keys:
             for part in key.parts:
@@ -273,7 +273,7 @@ def alter_column(chance, table):
         return f"RENAME COLUMN {old} TO {column.name}"
     if column.generated or place.endswith(f" {column.name}"):
         return None
-    if dice < 0.75 and not column.is_blob():
+    if draw < 0.75 and not column.is_blob():
         column.default = literal(chance, column, nice=True)
         return f"ALTER COLUMN {column.name} SET DEFAULT {column.default}"
     return modify_column(chance, table, column, place)

@@ -24,8 +24,8 @@ class Searches(Conditions):
 
     def search_hint(self, table, key, judged=True):
         """Mostly that key and no other."""
-        dice = self.chance.random()
-        if dice > 0.75:
+        draw = self.chance.random()
+        if draw > 0.75:
             return self.judged_hint(table) if judged else self.hint(table)
         keys = f" FORCE INDEX ({key.hint_name()})"
         return self.judged(table, keys) if judged else keys

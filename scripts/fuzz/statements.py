@@ -83,13 +83,13 @@ class Statements(Searches):
         chosen = self.chance.sample(columns, min(len(columns), self.chance.choice((1, 1, 2, 3))))
         parts = []
         for column in chosen:
-            dice = self.chance.random()
+            draw = self.chance.random()
             value = literal(self.chance, column)
             if column.name == "rid":
                 value = f"{alias}rid + {self.chance.choice((1, -1, 0))}"
-            elif dice < 0.1 and column.kind == "INT":
+            elif draw < 0.1 and column.kind == "INT":
                 value = f"{alias}{column.name} + 1"
-            elif dice < 0.25 and column.is_text():
+            elif draw < 0.25 and column.is_text():
                 value = self.chance.choice(("UPPER({})", "LOWER({})", "CONCAT({}, ' ')", "RTRIM({})")).format(alias + column.name)
             parts.append(f"{alias}{column.name} = {value}")
         return ", ".join(parts)
@@ -196,9 +196,9 @@ class Statements(Searches):
 
     def select(self):
         table = self.table()
-        dice = self.chance.random()
+        draw = self.chance.random()
         columns = "*"
-        if dice < 0.6 and table.keys:
+        if draw < 0.6 and table.keys:
             key = self.chance.choice(table.keys)
             columns = ", ".join([part[0] for part in key.parts])
         ending = self.chance.choice(("", "", "", " FOR UPDATE", " LOCK IN SHARE MODE"))
@@ -211,10 +211,10 @@ class Statements(Searches):
         table = self.table()
         column, other = (self.chance.choice(self.conditional_columns(table)) for _ in range(2))
         hint, where = self.hint(table), self.where(table) if self.chance.random() < 0.6 else "1"
-        dice = self.chance.random()
-        if dice < 0.25:
+        draw = self.chance.random()
+        if draw < 0.25:
             return f"SELECT COUNT(*), COUNT({column.name}), COUNT(DISTINCT {other.name}) FROM {table.name}{hint} WHERE {where}"
-        if dice < 0.5:
+        if draw < 0.5:
             first = [key.parts[0] for key in table.keys]
             if first and self.chance.random() < 0.7:
                 column = table.column(self.chance.choice(first)[0])
@@ -223,7 +223,7 @@ class Statements(Searches):
             greatest = f"(SELECT MAX({column.name}) FROM {table.name}{hint} WHERE {where})"
             return f"SELECT COUNT(*) FROM {table.name}{self.shield(table)} WHERE {column.name} = {greatest}"
         keys = [key for key in table.firm_keys() if len(key.parts) > 1]
-        if dice < 0.75 and keys:
+        if draw < 0.75 and keys:
             key = self.chance.choice(keys)
             one, two = table.column(key.parts[0][0]), table.column(key.parts[1][0])
             if one.is_plain() and two.is_plain():
@@ -284,12 +284,12 @@ class Statements(Searches):
                 return f"SET TRANSACTION ISOLATION LEVEL {level}"
             self.in_transaction, self.savepoints = True, []
             return self.chance.choice(("BEGIN", "BEGIN", "START TRANSACTION WITH CONSISTENT SNAPSHOT", "SET autocommit=0"))
-        dice = self.chance.random()
-        if dice < 0.35:
+        draw = self.chance.random()
+        if draw < 0.35:
             name = self.chance.choice("pqr")
             self.savepoints.append(name)
             return f"SAVEPOINT {name}"
-        if dice < 0.6 and self.savepoints:
+        if draw < 0.6 and self.savepoints:
             return f"{self.chance.choice(('ROLLBACK TO', 'ROLLBACK TO', 'RELEASE'))} SAVEPOINT {self.chance.choice(self.savepoints)}"
         return self.end_transaction(self.chance.choice(("COMMIT", "COMMIT", "ROLLBACK")))
 
@@ -329,13 +329,13 @@ class Statements(Searches):
         return verb, lambda: self.exchange(table, new)
 
     def setting(self):
-        dice = self.chance.random()
-        if dice < 0.6:
+        draw = self.chance.random()
+        if draw < 0.6:
             switch = self.chance.choice(SWITCHES)
             return f"SET optimizer_switch='{'mrr=off' if any(table.partitions for table in self.tables) else switch}'"
-        if dice < 0.75:
+        if draw < 0.75:
             return f"SET join_cache_level={self.chance.choice((0, 2, 4, 6, 8))}"
-        if dice < 0.8:
+        if draw < 0.8:
             return f"SET unique_checks={self.chance.choice((0, 1))}"
         return f"SET sql_mode='{self.chance.choice(MODES)}'"
 
@@ -359,10 +359,10 @@ class Statements(Searches):
         if not tables or not self.between_transactions():
             return None
         table = self.chance.choice(tables)
-        dice = self.chance.random()
-        if dice < 0.5 and "VALUES" in table.partitions:
+        draw = self.chance.random()
+        if draw < 0.5 and "VALUES" in table.partitions:
             return f"ALTER TABLE {table.name} TRUNCATE PARTITION p0"
-        if dice < 0.7 and "VALUES" not in table.partitions:
+        if draw < 0.7 and "VALUES" not in table.partitions:
             return f"ALTER TABLE {table.name} {self.chance.choice(('ADD PARTITION PARTITIONS 2', 'COALESCE PARTITION 1'))}"
         changed = copy.deepcopy(table)
         changed.partitions = ""

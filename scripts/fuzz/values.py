@@ -157,10 +157,10 @@ def pool(chance, column):
 
 def random_text(chance, column):
     limit = {"TINYTEXT": 255, "TEXT": 65535}.get(column.kind, column.size or 100000)
-    dice = chance.random()
-    pieces = PIECES if dice < 0.5 else ("a", "A", "b", " ", "ab")
+    draw = chance.random()
+    pieces = PIECES if draw < 0.5 else ("a", "A", "b", " ", "ab")
     text = "".join(chance.choice(pieces) for _ in range(chance.choice((0, 1, 1, 2, 2, 3, 4))))
-    if dice < 0.05:
+    if draw < 0.05:
         text = chance.choice(("a", "ab", "\u00e4", " ", "\u65e5")) * (limit // chance.choice((1, 2, 3)))
         if column.is_blob() and chance.random() < 0.2:
             text = chance.choice("xyz") * chance.choice((3000, 8000, 16384, 50000, 300000, 2000000))
@@ -178,10 +178,10 @@ def random_bytes(chance, column):
 
 def random_integer(chance, bits, unsigned):
     low, high = (0, 2**bits - 1) if unsigned else (-2**(bits - 1), 2**(bits - 1) - 1)
-    dice = chance.random()
-    if dice < 0.08:
+    draw = chance.random()
+    if draw < 0.08:
         return str(chance.choice((low, low + 1, high, high - 1)))
-    return str(max(low, chance.randint(-3, 9) if dice < 0.7 else chance.randint(-100, 100)))
+    return str(max(low, chance.randint(-3, 9) if draw < 0.7 else chance.randint(-100, 100)))
 
 
 def literal(chance, column, nice=False, compared=False):

@@ -2,7 +2,7 @@
 
 Half of item0..2, account and ledger belong to InnoDB, so the server commits in two phases, with its binlog as coordinator. A part of
 the transactions is XA's: prepared, left so for a moment, committed. After the restart XA RECOVER must list every transaction whose
-PREPARE was acknowledged and whose COMMIT was not sent; the trial commits or rolls back those by dice. One whose COMMIT was sent is
+PREPARE was acknowledged and whose COMMIT was not sent; the trial commits or rolls back those at random. One whose COMMIT was sent is
 there, or is still listed and is committed; one whose PREPARE was not answered is rolled back. Beyond that the account of rows
 (trial.py) applies: a transaction of which one engine has its half and the other not is found by that.
 """

@@ -137,10 +137,10 @@ class Client:
     def change_items(self, changes):
         table = self.random.choice(ITEM_TABLES)
         known = self.now(table, changes)
-        dice = self.random.random()
-        if len(known) > ROWS_PER_CLIENT_MAX or known and dice < 0.25:
+        draw = self.random.random()
+        if len(known) > ROWS_PER_CLIENT_MAX or known and draw < 0.25:
             self.delete(table, known, changes)
-        elif known and dice < 0.55:
+        elif known and draw < 0.55:
             self.update(table, known, changes)
         else:
             self.insert(table, known, changes)
