@@ -32,6 +32,7 @@ mod histories;
 mod innodb_bug_page_reads;
 mod innodb_bugs;
 mod isolation;
+mod locks_after_changes;
 mod load_new_table;
 mod autocommit_scan;
 mod read_races;
