@@ -1,7 +1,7 @@
 //! The five operations as a table: what each makes of an absent, a live, a marked and a dead entry;
 //! and that each is idempotent.
 use crate::base::Error;
-use crate::btree::tests::fixture::{check, rig_with_tree, Dice};
+use crate::btree::tests::fixture::{check, rig_with_tree, Rng};
 use crate::btree::Tree;
 use crate::change::{submit, IndexTrees, Op};
 use crate::entry::secondary::{decode, encode};
@@ -108,10 +108,10 @@ fn set(pool: &Pool, tree: &Tree, key: &[u8], state: &Option<(bool, bool, u64, Ve
 fn puts_split_and_removals_shrink() {
     let (rig, tree) = rig_with_tree(1, 256);
     let pool = &*rig.pool;
-    let mut dice = Dice(1);
-    let mut keys: Vec<u64> = (0..6000).map(|_| dice.next()).collect();
+    let mut rng = Rng(1);
+    let mut keys: Vec<u64> = (0..6000).map(|_| rng.next()).collect();
     for key in &keys {
-        let value = value(OLD, &vec![1; dice.below(100)]);
+        let value = value(OLD, &vec![1; rng.below(100)]);
         submit(
             pool,
             &index_of(&tree),

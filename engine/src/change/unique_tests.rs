@@ -2,7 +2,7 @@
 //! merged into, and emptied. Against a map, one step at a time; and with threads against each
 //! other.
 use super::*;
-use crate::btree::tests::fixture::Dice;
+use crate::btree::tests::fixture::Rng;
 use crate::change::fixture::new_unique_index;
 use crate::change::{drain, merge_leaf, submit, submit_checked, sweep_step, visit_value, Buffering};
 use crate::index::secondary;
@@ -103,10 +103,10 @@ impl Steps {
             submit(&self.rig.pool, &self.index, Op::Remove { key, if_stamp, marked }).unwrap();
         }
     }
-    fn step(&mut self, dice: &mut Dice) {
-        let n = dice.below(VALUES as usize) as u32;
-        match dice.below(100) {
-            0..=64 => self.insert(n, dice.below(1000) as u32),
+    fn step(&mut self, rng: &mut Rng) {
+        let n = rng.below(VALUES as usize) as u32;
+        match rng.below(100) {
+            0..=64 => self.insert(n, rng.below(1000) as u32),
             65..=89 => self.remove(n),
             90..=93 => drop(merge_leaf(&self.rig.pool, &self.index, &value_of(n)).unwrap()),
             94 => drop(sweep_step(&self.rig.pool, &self.index, 8).unwrap()),
@@ -131,10 +131,10 @@ impl Steps {
 fn a_value_that_is_there_is_never_reported_as_lacking() {
     let mut unseen = 0;
     for (seed, mode, pk_len) in [(1, 0, 4), (2, 1, 4), (3, 2, 4), (4, 0, 4), (5, 2, 0)] {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut steps = Steps::new(seed, mode, pk_len);
         for _ in 0..12_000 {
-            steps.step(&mut dice);
+            steps.step(&mut rng);
         }
         for n in 0..VALUES {
             assert!(!(steps.model.contains_key(&n) && lacks(&steps.rig.pool, &steps.index, n, 5)));
@@ -161,9 +161,9 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
         let (pool, index, guards, done, puts) = (&*rig.pool, &index, &guards, &done, &puts);
         std::thread::scope(|scope| {
             let insert = |thread: u32| {
-                let mut dice = Dice(100 + thread as u64);
+                let mut rng = Rng(100 + thread as u64);
                 for _ in 0..6000 {
-                    let n = dice.below(VALUES as usize) as u32;
+                    let n = rng.below(VALUES as usize) as u32;
                     let (key, value) = (key_of(n, thread), entry_of(1, pk_len));
                     let _guard = guards[n as usize % guards.len()].lock().unwrap();
                     if lacks(pool, index, n, thread) {
@@ -174,7 +174,7 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
                         continue;
                     }
                     puts.fetch_add(1, Ordering::Relaxed);
-                    if dice.below(3) == 0 {
+                    if rng.below(3) == 0 {
                         let key = &key[..];
                         let (if_stamp, marked) = (1, false);
                         submit(pool, index, Op::Remove { key, if_stamp, marked }).unwrap();
@@ -190,9 +190,9 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
                     }
                 }),
                 scope.spawn(move || {
-                    let mut dice = Dice(7);
+                    let mut rng = Rng(7);
                     while !done.load(Ordering::Relaxed) {
-                        let pks = found(pool, index, dice.below(VALUES as usize) as u32);
+                        let pks = found(pool, index, rng.below(VALUES as usize) as u32);
                         assert!(pks.len() <= 1, "{pks:?}");
                     }
                 }),

@@ -85,12 +85,12 @@ impl Tree {
         leaves: u64,
         each: &dyn Fn(&LeafRead<'_>) -> (u64, u64),
     ) -> Result<(u64, u64)> {
-        let mut dice = pool.disk().random();
+        let mut random = pool.disk().random();
         let mut sums = (0, 0);
         let (mut read, mut failed) = (0, None);
         for _ in 0..leaves {
-            let path = self.random_path(pool, dice);
-            dice = turned(dice.wrapping_add(1));
+            let path = self.random_path(pool, random);
+            random = turned(random.wrapping_add(1));
             let (leaf, stands_for) = match path {
                 Ok(path) => path,
                 Err(e) => {
@@ -111,7 +111,7 @@ impl Tree {
     }
     /// A leaf at the end of a random path, and how many leaves the tree has if every path offers as
     /// many choices.
-    fn random_path<'p>(&self, pool: &'p Pool, mut dice: u64) -> Result<(LeafRead<'p>, u64)> {
+    fn random_path<'p>(&self, pool: &'p Pool, mut random: u64) -> Result<(LeafRead<'p>, u64)> {
         let mut page = self.read_root(pool)?;
         let mut leaves = 1;
         loop {
@@ -119,10 +119,10 @@ impl Tree {
             if node.level() == 0 {
                 return Ok((LeafRead { page, slot: 0 }, leaves));
             }
-            let slot = (dice % node.len() as u64) as usize;
+            let slot = (random % node.len() as u64) as usize;
             leaves = node.len() as u64 * leaves.min(u32::MAX as u64);
             debug_assert!(leaves > 0, "a leaf stands for itself at least");
-            dice = turned(dice);
+            random = turned(random);
             let child = self.nodes().read_child(pool, node, slot)?;
             page = child;
         }
@@ -130,8 +130,8 @@ impl Tree {
 }
 
 /// The next random number.
-fn turned(dice: u64) -> u64 {
-    dice.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15)
+fn turned(random: u64) -> u64 {
+    random.rotate_left(21).wrapping_mul(0x9E37_79B9_7F4A_7C15)
 }
 
 /// The entries of a tree in [lo, hi), None = open: counted or estimated.

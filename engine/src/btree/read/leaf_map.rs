@@ -97,14 +97,14 @@ impl LeafMap {
         (read as f64 * self.weight()).round() as u64
     }
     /// The leaves of `tree` whose ranges meet [lo, hi). At most `nodes_max` nodes of the level
-    /// above the leaves are read; `dice` chooses where they begin.
+    /// above the leaves are read; `random` chooses where they begin.
     pub fn read(
         tree: &Tree,
         pool: &Pool,
         lo: &[u8],
         hi: Option<&[u8]>,
         nodes_max: usize,
-        dice: u64,
+        random: u64,
     ) -> Result<LeafMap> {
         let root = tree.read_root(pool)?;
         let height = Node::new(&root).level();
@@ -119,7 +119,7 @@ impl LeafMap {
         }
         let nodes = lower_bounds_above_leaves(tree, pool, lo, hi)?;
         let step = (nodes.len() as f64 / nodes_max.max(1) as f64).max(1.0);
-        let first = dice % (step as u64).max(1);
+        let first = random % (step as u64).max(1);
         let mut groups = Vec::new();
         let mut at = first as f64;
         while (at as usize) < nodes.len() && groups.len() < nodes_max.max(1) {

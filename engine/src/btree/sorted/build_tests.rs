@@ -69,16 +69,16 @@ fn long_keys_and_values() {
 fn build_long((rig, tree): (PoolFixture, Tree)) {
     let (key_max, entry_max) = (tree.key_max(), tree.entry_max());
     let mut entries = Vec::new();
-    let mut dice = Dice(3);
+    let mut rng = Rng(3);
     for i in 0..600u64 {
-        let mut key = vec![b'k'; 8 + dice.below(key_max - 8)];
+        let mut key = vec![b'k'; 8 + rng.below(key_max - 8)];
         if i % 3 == 0 {
             key.resize(key_max, b'k');
         }
         key.splice(0..0, []);
         let from = key.len() - 8;
         key[from..].copy_from_slice(&i.to_be_bytes());
-        let value = vec![1; dice.below(entry_max - key.len() + 1)];
+        let value = vec![1; rng.below(entry_max - key.len() + 1)];
         entries.push((key, value));
     }
     entries.sort();

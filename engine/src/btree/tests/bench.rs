@@ -57,7 +57,7 @@ fn run(n: u64, frames: usize) {
 
 fn writes(pool: &Pool, tree: &Tree, n: u64) {
     let other = add_tree(pool, 6);
-    let mut dice = Dice(5);
+    let mut rng = Rng(5);
     let log = || pool.counters().redo_log_bytes.get();
     let before = log();
     per_op(pool, "insert, ascending (100-byte value)", n, |i| {
@@ -66,17 +66,17 @@ fn writes(pool: &Pool, tree: &Tree, n: u64) {
     println!("{:34} {:8} bytes of log", "", (log() - before) / n);
     let before = log();
     per_op(pool, "insert, random", n, |_| {
-        insert(pool, &other, &key(dice.next() >> 12), &[7; 100])
+        insert(pool, &other, &key(rng.next() >> 12), &[7; 100])
     });
     println!("{:34} {:8} bytes of log", "", (log() - before) / n);
     println!("{:?}", tree.stats(pool).unwrap());
 }
 
 fn reads(pool: &Pool, tree: &Tree, n: u64) {
-    let mut dice = Dice(9);
+    let mut rng = Rng(9);
     let get = |n: u64| black_box(tree.get(pool, &key(n * 2)).unwrap().unwrap().value()[0]);
     per_op(pool, "get, random keys", n, |_| {
-        get(dice.below(n as usize) as u64);
+        get(rng.below(n as usize) as u64);
     });
     per_op(pool, "get, one leaf", n, |i| _ = get(i % 50));
     let limit = Limit {
@@ -93,9 +93,9 @@ fn reads(pool: &Pool, tree: &Tree, n: u64) {
 }
 
 fn changes(pool: &Pool, tree: &Tree, n: u64) {
-    let mut dice = Dice(9);
+    let mut rng = Rng(9);
     per_op(pool, "set_value, same length", n, |i| {
-        let key = key(dice.below(n as usize) as u64 * 2);
+        let key = key(rng.below(n as usize) as u64 * 2);
         let mut mtr = begin(pool).unwrap();
         let at = tree.leaf_for_write(&mut mtr, &key, Intent::Leaf, None).unwrap();
         let mut changed = [7; 100];

@@ -26,11 +26,11 @@ const FRAMES: usize = 48;
 /// A wide node takes four.
 const WIDE_FRAMES: usize = 160;
 
-fn change(pool: &Pool, tree: &Tree, dice: &mut Dice, deletes: usize, history: &mut History) -> Result<()> {
-    let n = dice.below(600);
+fn change(pool: &Pool, tree: &Tree, rng: &mut Rng, deletes: usize, history: &mut History) -> Result<()> {
+    let n = rng.below(600);
     let mut key = (n as u32).to_be_bytes().to_vec();
     key.resize(4 + [0, 30, tree.key_max() / 4][n % 3], b'.');
-    let value = (dice.below(100) >= deletes).then(|| vec![dice.below(256) as u8; dice.below(tree.entry_max() / 3)]);
+    let value = (rng.below(100) >= deletes).then(|| vec![rng.below(256) as u8; rng.below(tree.entry_max() / 3)]);
     history.push((UNKNOWN, key.clone(), value.clone()));
     let lsn = match value {
         Some(value) => try_put(pool, tree, &key, &value)?.1,
@@ -43,10 +43,10 @@ fn change(pool: &Pool, tree: &Tree, dice: &mut Dice, deletes: usize, history: &m
 /// Random changes, flushes and checkpoints until all is done or the disk dies.
 fn work(rig: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durable: &mut Lsn) -> Result<()> {
     let pool = &*rig.pool;
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     for step in 0..1500 {
-        change(pool, tree, &mut dice, [10, 85][step / 400 % 2], history)?;
-        match dice.below(40) {
+        change(pool, tree, &mut rng, [10, 85][step / 400 % 2], history)?;
+        match rng.below(40) {
             0..=3 => {
                 let lsn = pool.redo().lsn();
                 pool.redo().flush(lsn, FlushMode::Sync)?;
@@ -131,7 +131,7 @@ fn crash_in_changes(seed: u64, wide: bool, at: Option<u64>) -> u64 {
     // The tree still takes changes.
     let mut history = History::new();
     for _ in 0..50 {
-        change(&rig.pool, &tree, &mut Dice(seed), 30, &mut history).unwrap();
+        change(&rig.pool, &tree, &mut Rng(seed), 30, &mut history).unwrap();
     }
     check(&rig.pool, &tree, true);
     changes
@@ -142,9 +142,9 @@ fn changes_survive_a_crash_anywhere() {
     for (seed, wide) in [(0, false), (1, false), (2, false), (3, true), (4, true)] {
         let total = crash_in_changes(seed, wide, None);
         assert!(total > 50, "{total} disk changes");
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         for _ in 0..20 {
-            crash_in_changes(seed, wide, Some(1 + dice.below(total as usize) as u64));
+            crash_in_changes(seed, wide, Some(1 + rng.below(total as usize) as u64));
         }
     }
 }

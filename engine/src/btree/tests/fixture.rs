@@ -4,7 +4,7 @@ use crate::btree::check::Report;
 use crate::btree::pages::begin;
 use crate::btree::{Intent, Placed, Tree, WIDE_BIT};
 use crate::index::Index;
-pub(crate) use crate::io::sim::Dice;
+pub(crate) use crate::io::sim::Rng;
 use crate::io::{Disk, SimDisk};
 use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;

@@ -24,43 +24,43 @@ enum Shape {
 }
 
 impl Shape {
-    fn key(self, dice: &mut Dice, tree: &Tree) -> Vec<u8> {
+    fn key(self, rng: &mut Rng, tree: &Tree) -> Vec<u8> {
         match self {
-            Shape::Numbers => (dice.below(5000) as u64).to_be_bytes().to_vec(),
-            Shape::LongValues => (dice.below(300) as u32).to_be_bytes().to_vec(),
+            Shape::Numbers => (rng.below(5000) as u64).to_be_bytes().to_vec(),
+            Shape::LongValues => (rng.below(300) as u32).to_be_bytes().to_vec(),
             Shape::Letters => {
-                let n = dice.below(9);
-                (0..n).map(|_| b"\0ab\xff"[dice.below(4)]).collect()
+                let n = rng.below(9);
+                (0..n).map(|_| b"\0ab\xff"[rng.below(4)]).collect()
             }
             Shape::LongKeys => {
-                let spread = if dice.below(3) == 0 { tree.key_max() - 9 } else { 9 };
-                let mut key = vec![b'k'; tree.key_max() - dice.below(spread)];
+                let spread = if rng.below(3) == 0 { tree.key_max() - 9 } else { 9 };
+                let mut key = vec![b'k'; tree.key_max() - rng.below(spread)];
                 let from = key.len() - 8;
-                key[from..].copy_from_slice(&(dice.below(2000) as u64).to_be_bytes());
+                key[from..].copy_from_slice(&(rng.below(2000) as u64).to_be_bytes());
                 key
             }
             Shape::LongGroups => {
                 // Keys of a group share a long beginning, and groups differ in their first bytes:
                 // fences are long, and differ much from each other.
-                let (group, n) = (dice.below(12) as u8, dice.below(60) as u64);
-                let mut key = vec![b'a' + group; tree.key_max() - dice.below(40)];
+                let (group, n) = (rng.below(12) as u8, rng.below(60) as u64);
+                let mut key = vec![b'a' + group; tree.key_max() - rng.below(40)];
                 let from = key.len() - 8;
                 key[from..].copy_from_slice(&n.to_be_bytes());
                 key
             }
         }
     }
-    fn value(self, dice: &mut Dice, tree: &Tree, key: &[u8]) -> Vec<u8> {
+    fn value(self, rng: &mut Rng, tree: &Tree, key: &[u8]) -> Vec<u8> {
         let room = tree.entry_max() - key.len();
-        let often = dice.below(4);
+        let often = rng.below(4);
         let n = match self {
-            Shape::Numbers => 20 + dice.below(30),
-            Shape::Letters => dice.below(300),
-            Shape::LongKeys | Shape::LongGroups if often > 0 => dice.below(room.min(50) + 1),
-            Shape::LongValues if often > 1 => dice.below(400),
-            Shape::LongKeys | Shape::LongGroups | Shape::LongValues => dice.below(room + 1),
+            Shape::Numbers => 20 + rng.below(30),
+            Shape::Letters => rng.below(300),
+            Shape::LongKeys | Shape::LongGroups if often > 0 => rng.below(room.min(50) + 1),
+            Shape::LongValues if often > 1 => rng.below(400),
+            Shape::LongKeys | Shape::LongGroups | Shape::LongValues => rng.below(room + 1),
         };
-        vec![dice.below(256) as u8; n]
+        vec![rng.below(256) as u8; n]
     }
 }
 
@@ -74,13 +74,13 @@ fn run_wide(seed: u64, shape: Shape, rounds: usize, steps: usize) {
 
 fn run_in((rig, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usize, steps: usize) {
     let pool = &*rig.pool;
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut model = Model::new();
     for round in 0..rounds {
         // Rounds in which the tree mostly grows, then rounds in which it mostly shrinks.
         let deletes = [10, 30, 50, 85, 95][round % 5];
         for n in 0..steps {
-            step(pool, &tree, &mut model, &mut dice, shape, deletes);
+            step(pool, &tree, &mut model, &mut rng, shape, deletes);
             if tree.is_wide() && n % 50 == 0 {
                 // No worker makes room in the log here.
                 pool.flush_all().unwrap();
@@ -109,23 +109,19 @@ fn run_in((rig, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usi
     assert_eq!(crate::space::usage(pool, FILE).unwrap().used, 2);
 }
 
-fn step(pool: &Pool, tree: &Tree, model: &mut Model, dice: &mut Dice, shape: Shape, deletes: usize) {
-    let key = match model.range(shape.key(dice, tree)..).next() {
-        Some((key, _)) if dice.below(3) == 0 => key.clone(),
-        _ => shape.key(dice, tree),
+fn step(pool: &Pool, tree: &Tree, model: &mut Model, rng: &mut Rng, shape: Shape, deletes: usize) {
+    let key = match model.range(shape.key(rng, tree)..).next() {
+        Some((key, _)) if rng.below(3) == 0 => key.clone(),
+        _ => shape.key(rng, tree),
     };
-    if dice.below(100) < deletes {
-        let intent = if dice.below(2) == 0 {
-            Intent::Leaf
-        } else {
-            Intent::Merge
-        };
+    if rng.below(100) < deletes {
+        let intent = if rng.below(2) == 0 { Intent::Leaf } else { Intent::Merge };
         assert_eq!(delete(pool, tree, &key, intent), model.remove(&key).is_some());
     } else {
-        let value = shape.value(dice, tree, &key);
+        let value = shape.value(rng, tree, &key);
         assert_eq!(put(pool, tree, &key, &value), model.insert(key, value).is_none());
     }
-    probe(pool, tree, model, &shape.key(dice, tree));
+    probe(pool, tree, model, &shape.key(rng, tree));
 }
 
 /// Every way to find an entry, for one key.
@@ -247,8 +243,8 @@ fn two_interleaved_ascending_runs_leave_full_pages() {
 #[test]
 fn estimates_of_short_ranges_are_exact() {
     let (rig, tree) = rig_with_tree(7, 1024);
-    let mut dice = Dice(7);
-    let mut keys: Vec<[u8; 8]> = (0..8_000).map(|_| (dice.next() >> 20).to_be_bytes()).collect();
+    let mut rng = Rng(7);
+    let mut keys: Vec<[u8; 8]> = (0..8_000).map(|_| (rng.next() >> 20).to_be_bytes()).collect();
     keys.sort_unstable();
     keys.dedup();
     for key in &keys {
@@ -289,8 +285,8 @@ fn estimates_of_short_ranges_are_exact() {
         assert_eq!(estimate(Some(hi), None), count(Some(hi), None), "{hi:?}..");
     }
     for _ in 0..2_000 {
-        let from = dice.next() as usize % keys.len();
-        let to = (from + dice.next() as usize % 300).min(keys.len() - 1);
+        let from = rng.next() as usize % keys.len();
+        let to = (from + rng.next() as usize % 300).min(keys.len() - 1);
         let (lo, hi) = (Some(&keys[from][..]), Some(&keys[to][..]));
         assert_eq!(estimate(lo, hi), count(lo, hi), "{lo:?}..{hi:?}");
     }
@@ -299,10 +295,10 @@ fn estimates_of_short_ranges_are_exact() {
 #[test]
 fn estimates_are_near() {
     let (rig, tree) = rig_with_tree(7, 1024);
-    let mut dice = Dice(7);
+    let mut rng = Rng(7);
     let n = 40_000u64;
     for _ in 0..n {
-        put(&rig.pool, &tree, &(dice.next() >> 20).to_be_bytes(), &[1; 40]);
+        put(&rig.pool, &tree, &(rng.next() >> 20).to_be_bytes(), &[1; 40]);
     }
     let pool = &*rig.pool;
     let key = |share: f64| ((share * (1u64 << 44) as f64) as u64).to_be_bytes();

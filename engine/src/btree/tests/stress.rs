@@ -34,37 +34,33 @@ fn assert_belongs(key: &[u8], value: &[u8]) {
 
 /// Writers 0 and 1 have own keys; writers 2 and 3 share theirs.
 fn write(pool: &Pool, tree: &Tree, writer: usize) -> BTreeMap<Vec<u8>, Vec<u8>> {
-    let mut dice = Dice(writer as u64);
+    let mut rng = Rng(writer as u64);
     let mut mine = BTreeMap::new();
     let class = writer.min(2);
     for step in 0..STEPS {
         let n = if step % 3 == 0 {
             step * 7 % KEYS
         } else {
-            dice.below(KEYS)
+            rng.below(KEYS)
         };
-        let n = n / STABLE * STABLE + 1 + dice.below(5) * 3 + class;
+        let n = n / STABLE * STABLE + 1 + rng.below(5) * 3 + class;
         let mut key = key(n);
         // Waves of growth and of emptying.
-        if dice.below(100) < [10, 95][step / 2000 % 2] {
+        if rng.below(100) < [10, 95][step / 2000 % 2] {
             if let Some((near, _)) = mine.range(key.clone()..).next().or(mine.iter().next()) {
                 key.clone_from(near);
             }
-            let intent = if dice.below(8) == 0 {
-                Intent::Merge
-            } else {
-                Intent::Leaf
-            };
+            let intent = if rng.below(8) == 0 { Intent::Merge } else { Intent::Leaf };
             let found = delete(pool, tree, &key, intent);
             let known = mine.remove(&key).is_some();
             assert!(class == 2 || found == known);
         } else {
-            let long = if dice.below(20) == 0 {
+            let long = if rng.below(20) == 0 {
                 ENTRY_MAX / 2
             } else {
                 ENTRY_MAX / 8
             };
-            let value = value(n, dice.below(long));
+            let value = value(n, rng.below(long));
             let new = put(pool, tree, &key, &value);
             let known = mine.insert(key, value).is_some();
             assert!(class == 2 || new != known);
@@ -74,16 +70,16 @@ fn write(pool: &Pool, tree: &Tree, writer: usize) -> BTreeMap<Vec<u8>, Vec<u8>> 
 }
 
 fn scan(pool: &Pool, tree: &Tree, direction: Direction, seed: u64, stop: &AtomicBool) -> usize {
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut batch = Batch::new();
     let mut rounds = 0;
     while !stop.load(SeqCst) {
-        let (lo, hi) = (dice.below(KEYS / 2), KEYS / 2 + dice.below(KEYS / 2));
+        let (lo, hi) = (rng.below(KEYS / 2), KEYS / 2 + rng.below(KEYS / 2));
         let mut scan = Scan::new(&index_of(tree), &key(lo), Some(&key(hi)));
         let mut last: Option<Vec<u8>> = None;
         let mut stable = 0;
         let limit = Limit {
-            entries: 1 + dice.below(500),
+            entries: 1 + rng.below(500),
             bytes: 1 << 16,
         };
         while scan.fill(pool, &mut batch, direction, limit).unwrap() > 0 {
@@ -110,9 +106,9 @@ fn scan(pool: &Pool, tree: &Tree, direction: Direction, seed: u64, stop: &Atomic
 }
 
 fn read(pool: &Pool, tree: &Tree, stop: &AtomicBool) {
-    let mut dice = Dice(99);
+    let mut rng = Rng(99);
     while !stop.load(SeqCst) {
-        let n = dice.below(KEYS) / STABLE * STABLE;
+        let n = rng.below(KEYS) / STABLE * STABLE;
         let leaf = tree.get(pool, &key(n)).unwrap().expect("a stable key is always there");
         assert_belongs(leaf.key(), leaf.value());
         drop(leaf);

@@ -153,10 +153,10 @@ fn however_many_append_the_bound_holds() {
                 let (index, appends) = (&index, appends.clone());
                 scope.spawn(move || {
                     for n in 0..300 {
-                        let dice = crc32c::crc32c(&(n * THREADS + thread).to_be_bytes());
+                        let random = crc32c::crc32c(&(n * THREADS + thread).to_be_bytes());
                         let others = appends.clone();
                         at(SyncPoint::MergedToBeCounted, move || others.wait());
-                        put(pool, index, &key(dice % 1000, 1000, each + dice / 1000 % 60), LONG);
+                        put(pool, index, &key(random % 1000, 1000, each + random / 1000 % 60), LONG);
                         let bytes = delta.bytes();
                         appends.done.fetch_add(1, Ordering::SeqCst);
                         assert!(bytes <= most + room, "{bytes} of {most}, append {n} of thread {thread}");

@@ -1,7 +1,7 @@
 //! What an append and a merge cost, in memory. Smoke size by default; for figures:
 //! `cargo test --release -p sluice change::testing::bench_tests -- --ignored --nocapture`
 use crate::btree::build::Builder;
-use crate::btree::tests::fixture::{checkpoint, rig_with_tree, Dice, FILE};
+use crate::btree::tests::fixture::{checkpoint, rig_with_tree, Rng, FILE};
 use crate::btree::Tree;
 use crate::change::{drain, submit, Buffering, ChangeBuffer, Delta, IndexTrees, Op, DELTA_BIT};
 use crate::entry::secondary::encode;
@@ -103,10 +103,10 @@ fn run(rows: u64, appends: u64, frames: usize) {
         appends,
         "direct, past an empty delta tree",
     );
-    let mut dice = Dice(3);
+    let mut rng = Rng(3);
     let start = cpu_ns();
     for _ in 0..appends {
-        let key = key(dice.below(at as usize) as u64);
+        let key = key(rng.below(at as usize) as u64);
         submit(pool, &passing, Op::Mark { key: &key, stamp: 99 }).unwrap();
     }
     println!("{:34} {:8} ns", "direct mark", (cpu_ns() - start) / appends);

@@ -20,7 +20,7 @@ const KEYS: u32 = 600;
 
 type Model = BTreeMap<u32, Vec<u8>>;
 
-fn dice(of: &[u32]) -> u32 {
+fn random(of: &[u32]) -> u32 {
     of.iter().fold(0, |crc, n| crc32c::crc32c_append(crc, &n.to_be_bytes()))
 }
 fn value(stamp: u64) -> Vec<u8> {
@@ -35,13 +35,13 @@ fn set_head(value: &mut [u8], flags: u8, stamp: u64) {
 }
 
 /// One change of a key, and of its model.
-fn change(pool: &Pool, index: &IndexTrees, model: &mut Model, k: u32, stamp: u64, dice: u32) {
+fn change(pool: &Pool, index: &IndexTrees, model: &mut Model, k: u32, stamp: u64, random: u32) {
     let key = &k.to_be_bytes();
     let old = model.get(&k).map(|v| (v[0] & DELETE_MARK != 0, get_u48(v, 1)));
     let submit = |op| {
         submit(pool, index, op).unwrap();
     };
-    match (old, dice % 4) {
+    match (old, random % 4) {
         (None, _) | (Some(_), 0) => {
             let value = value(stamp);
             submit(Op::Put { key, value: &value });
@@ -69,9 +69,9 @@ fn change(pool: &Pool, index: &IndexTrees, model: &mut Model, k: u32, stamp: u64
 fn change_many(pool: &Pool, index: &IndexTrees, seed: u32, thread: u32) -> Model {
     let (mut model, mut out) = (Model::new(), Vec::new());
     for n in 0..CHANGES {
-        let dice = [dice(&[seed, n, thread]), dice(&[thread, seed, n])];
-        let [k, other] = dice.map(|dice| dice % KEYS * THREADS + thread);
-        change(pool, index, &mut model, k, n as u64 + 1, dice[0] >> 16);
+        let random = [random(&[seed, n, thread]), random(&[thread, seed, n])];
+        let [k, other] = random.map(|random| random % KEYS * THREADS + thread);
+        change(pool, index, &mut model, k, n as u64 + 1, random[0] >> 16);
         for k in [k, other] {
             let there = get(pool, index, &k.to_be_bytes(), &mut out).unwrap();
             assert_eq!(
@@ -90,11 +90,11 @@ fn others(pool: &Pool, index: &IndexTrees, done: &AtomicBool) {
         if done.load(Ordering::Relaxed) {
             return;
         }
-        match dice(&[n]) % 4 {
+        match random(&[n]) % 4 {
             0 => drop(sweep_step(pool, index, 1 + n as usize % 40).unwrap()),
             1 => delta.close_if_idle(),
             2 if n % 16 == 0 => delta.begin_partition(),
-            _ => drop(merge_at_random(pool, index, dice(&[n, n]) as u64 * 77_777).unwrap()),
+            _ => drop(merge_at_random(pool, index, random(&[n, n]) as u64 * 77_777).unwrap()),
         }
         if pool.redo().age() > pool.redo().capacity() / 4 {
             checkpoint(pool);

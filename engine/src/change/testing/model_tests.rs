@@ -3,7 +3,7 @@
 //! entry is found in exactly one place.
 use super::fixture::{found_again, new_index};
 use crate::base::{Lsn, Result};
-use crate::btree::tests::fixture::{checkpoint, Dice, FILE};
+use crate::btree::tests::fixture::{checkpoint, Rng, FILE};
 use crate::btree::{Seek, ENTRY_MAX, KEY_MAX};
 use crate::change::delta::op_list;
 use crate::change::{drain, merge_leaf, submit, sweep_step, IndexTrees, Op, Pending};
@@ -25,23 +25,23 @@ fn key_of(n: usize) -> Vec<u8> {
     key.resize(4 + [0, 0, 9, 30, KEY_MAX / 6][n % 5], b'.');
     key
 }
-fn value_of(dice: &mut Dice, stamp: u64) -> Vec<u8> {
+fn value_of(rng: &mut Rng, stamp: u64) -> Vec<u8> {
     let mut value = Vec::new();
-    let raw = vec![dice.below(256) as u8; [4, 20, 100, ENTRY_MAX / 6][dice.below(4)]];
+    let raw = vec![rng.below(256) as u8; [4, 20, 100, ENTRY_MAX / 6][rng.below(4)]];
     encode(&mut value, stamp, 4, 4, &raw);
     value
 }
 
 /// A change as a transaction would make it: a Mark only of an entry that is there.
-fn with_change<T>(dice: &mut Dice, model: &Model, body: impl FnOnce(&Op<'_>) -> T) -> T {
-    let key = key_of(dice.below(KEYS));
+fn with_change<T>(rng: &mut Rng, model: &Model, body: impl FnOnce(&Op<'_>) -> T) -> T {
+    let key = key_of(rng.below(KEYS));
     let there = model.get(&key);
     let stamp = there.map_or(1, |v| decode(v, 4).unwrap().stamp);
-    let if_stamp = if dice.below(4) > 0 { stamp } else { stamp + 1 };
-    let new = 1 + dice.below(1000) as u64;
-    let value = value_of(dice, new);
+    let if_stamp = if rng.below(4) > 0 { stamp } else { stamp + 1 };
+    let new = 1 + rng.below(1000) as u64;
+    let value = value_of(rng, new);
     let key = &key;
-    match dice.below(10) {
+    match rng.below(10) {
         0..=3 => body(&Op::Put { key, value: &value }),
         4 | 5 if there.is_some() => body(&Op::Mark { key, stamp: new }),
         4..=6 => body(&Op::MarkDead { key, if_stamp }),
@@ -129,11 +129,11 @@ fn check(pool: &Pool, index: &IndexTrees) {
     }
     assert_eq!(space::usage(pool, FILE).unwrap().used as usize, used);
 }
-fn maintain(pool: &Pool, index: &IndexTrees, dice: &mut Dice) -> Result<()> {
-    match dice.below(60) {
-        0..=5 => drop(merge_leaf(pool, index, &key_of(dice.below(KEYS)))?),
+fn maintain(pool: &Pool, index: &IndexTrees, rng: &mut Rng) -> Result<()> {
+    match rng.below(60) {
+        0..=5 => drop(merge_leaf(pool, index, &key_of(rng.below(KEYS)))?),
         6 => index.delta.as_ref().unwrap().begin_partition(),
-        7 | 8 => drop(sweep_step(pool, index, 1 + dice.below(4))?),
+        7 | 8 => drop(sweep_step(pool, index, 1 + rng.below(4))?),
         9 => {
             pool.flusher().step(8)?;
         }
@@ -149,23 +149,23 @@ fn base_and_pending_are_as_the_model() {
         let rig = PoolFixture::create(seed, 256);
         let pool = &*rig.pool;
         let mut index = new_index(pool, mode);
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut model = Model::new();
         for step in 0..4000 {
             let op_index = &index;
-            let next = with_change(&mut dice, &model, |op| {
+            let next = with_change(&mut rng, &model, |op| {
                 submit(pool, op_index, *op).unwrap();
                 let mut next = model.clone();
                 follow(&mut next, op);
                 next
             });
             model = next;
-            maintain(pool, &index, &mut dice).unwrap();
-            if dice.below(200) == 0 {
+            maintain(pool, &index, &mut rng).unwrap();
+            if rng.below(200) == 0 {
                 assert!(read_all(pool, &index).unwrap() == model, "seed {seed}, step {step}");
                 check(pool, &index);
             }
-            if dice.below(500) == 0 {
+            if rng.below(500) == 0 {
                 index = found_again(pool, &index, mode);
             }
             if step % 1000 == 999 {
@@ -198,7 +198,7 @@ fn a_mark_of_a_missing_entry_is_an_error_and_kept() {
     let index = new_index(pool, 1);
     let (bad, good) = (key_of(7), key_of(8));
     submit(pool, &index, Op::Mark { key: &bad, stamp: 5 }).unwrap();
-    let value = value_of(&mut Dice(1), 5);
+    let value = value_of(&mut Rng(1), 5);
     submit(
         pool,
         &index,
@@ -231,7 +231,7 @@ fn a_put_in_the_place_of_a_stuck_mark_is_worth_a_sweep() {
     assert!(!is_worth_it());
     submit(pool, &index, Op::Mark { key, stamp: 6 }).unwrap();
     assert!(!is_worth_it(), "another Mark is stuck, too");
-    let value = &value_of(&mut Dice(1), 7);
+    let value = &value_of(&mut Rng(1), 7);
     submit(pool, &index, Op::Put { key, value }).unwrap();
     assert!(is_worth_it());
     sweep_step(pool, &index, 8).unwrap();
@@ -250,7 +250,7 @@ fn merging_into_a_full_leaf_splits_it() {
     for round in 0..3 {
         for n in 0..3000usize {
             let key = ((n * 7919) as u32).to_be_bytes();
-            let value = value_of(&mut Dice((n + round) as u64), 1 + round as u64);
+            let value = value_of(&mut Rng((n + round) as u64), 1 + round as u64);
             submit(
                 pool,
                 &index,
@@ -281,10 +281,10 @@ struct Lived {
 
 fn live(rig: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> Result<()> {
     let pool = &*rig.pool;
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     let mut model = Model::new();
     for _ in 0..700 {
-        let (result, next) = with_change(&mut dice, &model, |op| {
+        let (result, next) = with_change(&mut rng, &model, |op| {
             let mut next = model.clone();
             follow(&mut next, op);
             (submit(pool, index, *op), next)
@@ -296,8 +296,8 @@ fn live(rig: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> 
             .push((if result.is_ok() { pool.redo().lsn() } else { Lsn::MAX }, next.clone()));
         result?;
         model = next;
-        maintain(pool, index, &mut dice)?;
-        match dice.below(40) {
+        maintain(pool, index, &mut rng)?;
+        match rng.below(40) {
             0..=3 => {
                 let lsn = pool.redo().lsn();
                 pool.redo().flush(lsn, FlushMode::Sync)?;
@@ -360,9 +360,9 @@ fn a_crash_anywhere_leaves_each_entry_in_one_place() {
     for seed in 0..3 {
         let total = crash_once(seed, None);
         assert!(total > 50, "{total} disk changes");
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         for _ in 0..25 {
-            crash_once(seed, Some(1 + dice.below(total as usize) as u64));
+            crash_once(seed, Some(1 + rng.below(total as usize) as u64));
         }
     }
 }
@@ -379,19 +379,19 @@ fn writers_and_mergers_at_once() {
         let writers: Vec<_> = (0..WRITERS)
             .map(|w| {
                 scope.spawn(move || {
-                    let mut dice = Dice(w as u64 + 77);
+                    let mut rng = Rng(w as u64 + 77);
                     let mut model = Model::new();
                     for _ in 0..6000 {
-                        let n = dice.below(KEYS) * WRITERS + w;
+                        let n = rng.below(KEYS) * WRITERS + w;
                         let key = key_of(n);
-                        let stamp = 1 + dice.below(1 << 30) as u64;
-                        let value = value_of(&mut dice, stamp);
+                        let stamp = 1 + rng.below(1 << 30) as u64;
+                        let value = value_of(&mut rng, stamp);
                         let put = Op::Put {
                             key: &key,
                             value: &value,
                         };
                         let mark = Op::Mark { key: &key, stamp };
-                        let op = match dice.below(3) {
+                        let op = match rng.below(3) {
                             0 if model.contains_key(&key) => mark,
                             _ => put,
                         };
@@ -405,12 +405,12 @@ fn writers_and_mergers_at_once() {
             .collect();
         for merger in 0..2 {
             scope.spawn(move || {
-                let mut dice = Dice(merger + 5);
+                let mut rng = Rng(merger + 5);
                 while done.load(std::sync::atomic::Ordering::SeqCst) < WRITERS {
-                    match dice.below(20) {
+                    match rng.below(20) {
                         0 => index.delta.as_ref().unwrap().begin_partition(),
                         1..=4 => drop(sweep_step(pool, index, 3).unwrap()),
-                        _ => drop(merge_leaf(pool, index, &key_of(dice.below(KEYS * WRITERS))).unwrap()),
+                        _ => drop(merge_leaf(pool, index, &key_of(rng.below(KEYS * WRITERS))).unwrap()),
                     }
                 }
             });

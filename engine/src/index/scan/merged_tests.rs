@@ -3,7 +3,7 @@
 //! prefix reads return the same. Then all of that at once, in threads.
 use super::Direction::{Backward, Forward};
 use super::{Batch, Direction, Limit, Scan};
-use crate::btree::tests::fixture::Dice;
+use crate::btree::tests::fixture::Rng;
 use crate::btree::Tree;
 use crate::change::fixture::new_index;
 use crate::change::{self, Delta, Op, DENSE_READS_PER_MERGE};
@@ -31,7 +31,7 @@ struct Run {
     rig: PoolFixture,
     index: Index,
     model: Model,
-    dice: Dice,
+    rng: Rng,
 }
 
 impl Run {
@@ -39,27 +39,22 @@ impl Run {
         let rig = PoolFixture::create(seed, 512);
         let trees = new_index(&rig.pool, 0);
         let index = Index::new("i", false, trees.tree, trees.delta);
-        let (model, dice) = (Model::new(), Dice(seed));
-        Run {
-            rig,
-            index,
-            model,
-            dice,
-        }
+        let (model, rng) = (Model::new(), Rng(seed));
+        Run { rig, index, model, rng }
     }
     fn delta(&self) -> &Delta {
         self.index.delta.as_ref().unwrap()
     }
     fn key(&mut self) -> Vec<u8> {
-        key(self.dice.below(SPREAD))
+        key(self.rng.below(SPREAD))
     }
     /// Puts, marks or removes the entry of a random key; buffered or not.
     fn change(&mut self) -> Vec<u8> {
         let key = self.key();
-        let buffered = self.dice.below(2) as u8;
+        let buffered = self.rng.below(2) as u8;
         self.delta().buffer().set_test_mode(buffered);
-        let new = value(self.dice.below(9) as u64 + 1, self.dice.below(60));
-        let (kind, stamp) = (self.dice.below(3), self.dice.below(9) as u64 + 1);
+        let new = value(self.rng.below(9) as u64 + 1, self.rng.below(60));
+        let (kind, stamp) = (self.rng.below(3), self.rng.below(9) as u64 + 1);
         let old = self.model.get(&key).cloned();
         let op = match (&old, kind) {
             (Some(old), 0) => {
@@ -102,20 +97,16 @@ impl Run {
     }
     fn scan(&mut self, what: &str) {
         let pool = self.rig.pool.clone();
-        let lo = if self.dice.below(4) == 0 {
-            Vec::new()
-        } else {
-            self.key()
-        };
-        let hi = (self.dice.below(4) > 0).then(|| self.key());
+        let lo = if self.rng.below(4) == 0 { Vec::new() } else { self.key() };
+        let hi = (self.rng.below(4) > 0).then(|| self.key());
         let hi = hi.as_deref();
         let mut scan = Scan::new(&self.index, &lo, hi);
-        let mut way = if self.dice.below(2) == 0 { Forward } else { Backward };
+        let mut way = if self.rng.below(2) == 0 { Forward } else { Backward };
         let mut last: Option<Vec<u8>> = None;
-        let entries = [1, 3, 50, 1000][self.dice.below(4)];
+        let entries = [1, 3, 50, 1000][self.rng.below(4)];
         let mut batch = Batch::new();
         loop {
-            let bytes = if self.dice.below(3) == 0 { 100 } else { 1 << 20 };
+            let bytes = if self.rng.below(3) == 0 { 100 } else { 1 << 20 };
             let n = scan.fill(&pool, &mut batch, way, Limit { entries, bytes }).unwrap();
             assert!(n <= entries && n == batch.len());
             for i in 0..n {
@@ -128,11 +119,11 @@ impl Run {
                 assert_eq!(self.next(last.as_deref(), &lo, hi, way), None, "{what}");
                 return;
             }
-            match self.dice.below(40) {
+            match self.rng.below(40) {
                 0 => way = if way == Forward { Backward } else { Forward },
                 1 => {
                     // Only a part of the batch was used.
-                    last = Some(batch.key(self.dice.below(n)).to_vec());
+                    last = Some(batch.key(self.rng.below(n)).to_vec());
                     scan.go_on_from(last.as_ref().unwrap(), false);
                 }
                 2..=20 => {
@@ -147,7 +138,7 @@ impl Run {
                     change::merge_leaf(&pool, &self.index, &key).unwrap();
                 }
                 26 => self.delta().begin_partition(),
-                27 if self.dice.below(10) == 0 => {
+                27 if self.rng.below(10) == 0 => {
                     // Nothing is pending: the scan continues by the plain way.
                     change::drain(&pool, &self.index).unwrap();
                     assert!(self.delta().is_empty());
@@ -163,7 +154,7 @@ impl Run {
             let key = self.key();
             let found = change::get(&pool, &self.index, &key, &mut value).unwrap();
             assert_eq!(found.then_some(&value), self.model.get(&key), "{what}");
-            let prefix = &key[..2 + self.dice.below(key.len() - 1)];
+            let prefix = &key[..2 + self.rng.below(key.len() - 1)];
             let mut seen = Vec::new();
             let each = &mut |key: &[u8], value: &[u8]| {
                 seen.push((key.to_vec(), value.to_vec()));
@@ -289,12 +280,12 @@ fn readers_meet_every_entry_once_while_all_else_moves() {
     std::thread::scope(|s| {
         for writer in 0..2usize {
             s.spawn(move || {
-                let mut dice = Dice(writer as u64);
+                let mut rng = Rng(writer as u64);
                 while going() {
                     // Each key has one writer, as it has one owner of its row's lock.
-                    let n = dice.below(STABLE) / 2 * 2 + writer;
-                    match dice.below(3) {
-                        0 => put(n * 2, 1 + dice.below(9) as u64),
+                    let n = rng.below(STABLE) / 2 * 2 + writer;
+                    match rng.below(3) {
+                        0 => put(n * 2, 1 + rng.below(9) as u64),
                         1 => put(n * 2 + 1, 1),
                         _ => {
                             let (key, marked) = (key(n * 2 + 1), false);
@@ -310,10 +301,10 @@ fn readers_meet_every_entry_once_while_all_else_moves() {
             });
         }
         s.spawn(|| {
-            let mut dice = Dice(9);
+            let mut rng = Rng(9);
             while going() {
-                match dice.below(3) {
-                    0 => drop(change::merge_leaf(pool, index, &key(dice.below(STABLE * 2))).unwrap()),
+                match rng.below(3) {
+                    0 => drop(change::merge_leaf(pool, index, &key(rng.below(STABLE * 2))).unwrap()),
                     1 => drop(change::sweep_step(pool, index, 2).unwrap()),
                     _ => delta.begin_partition(),
                 }

@@ -1,7 +1,7 @@
 //! A plain scan against a sorted map: any range, direction and batch size, turns, changes between
 //! batches.
 use super::{Batch, Direction, Limit, Scan};
-use crate::btree::tests::fixture::{delete, index_of, put, rig_with_tree, Dice};
+use crate::btree::tests::fixture::{delete, index_of, put, rig_with_tree, Rng};
 use crate::btree::Intent;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -33,27 +33,27 @@ fn any_range_direction_and_batch() {
     const SPREAD: usize = 6000;
     let (rig, tree) = rig_with_tree(1, 512);
     let pool = &*rig.pool;
-    let mut dice = Dice(1);
+    let mut rng = Rng(1);
     let mut keys = Keys::new();
     for _ in 0..4000 {
-        let key = key(dice.below(SPREAD));
+        let key = key(rng.below(SPREAD));
         put(pool, &tree, &key, &key);
         keys.insert(key);
     }
     let mut batch = Batch::new();
     for round in 0..400 {
-        let lo = if dice.below(4) == 0 {
+        let lo = if rng.below(4) == 0 {
             Vec::new()
         } else {
-            key(dice.below(SPREAD))
+            key(rng.below(SPREAD))
         };
-        let hi = (dice.below(4) > 0).then(|| key(dice.below(SPREAD)));
+        let hi = (rng.below(4) > 0).then(|| key(rng.below(SPREAD)));
         let mut scan = Scan::new(&index_of(&tree), &lo, hi.as_deref());
         let mut way = if round % 2 == 0 { Forward } else { Backward };
         let mut last: Option<Vec<u8>> = None;
-        let entries = [1, 3, 50, 1000][dice.below(4)];
+        let entries = [1, 3, 50, 1000][rng.below(4)];
         loop {
-            let bytes = if dice.below(3) == 0 { 100 } else { 1 << 20 };
+            let bytes = if rng.below(3) == 0 { 100 } else { 1 << 20 };
             let n = scan.fill(pool, &mut batch, way, Limit { entries, bytes }).unwrap();
             assert!(n <= entries && n == batch.len());
             for i in 0..n {
@@ -75,15 +75,15 @@ fn any_range_direction_and_batch() {
                 );
                 break;
             }
-            match dice.below(40) {
+            match rng.below(40) {
                 0 => way = if way == Forward { Backward } else { Forward },
                 1 => {
                     // Only a part of the batch was used.
-                    last = Some(batch.key(dice.below(n)).to_vec());
+                    last = Some(batch.key(rng.below(n)).to_vec());
                     scan.go_on_from(last.as_ref().unwrap(), false);
                 }
                 2..=8 => {
-                    let key = key(dice.below(SPREAD));
+                    let key = key(rng.below(SPREAD));
                     if keys.remove(&key) {
                         delete(pool, &tree, &key, Intent::Leaf);
                     } else {

@@ -1,9 +1,9 @@
 //! [`SimDisk`]: the simulated directory.
 //!
 //! Takes `Rank::Leaf` inside each call. Called by: tests of every layer, mostly through [`Disk`].
-use super::dice::Dice;
 use super::file::SimFile;
 use super::pending::survivors;
+use super::rng::Rng;
 use super::state::{io_error, Fate, State};
 use crate::base::sync::{Rank, RankedGuard, RankedMutex};
 use crate::base::{Error, Result};
@@ -29,7 +29,7 @@ impl SimDisk {
     /// The disk that a start after a crash now finds (S2), with all counts at zero. This disk is
     /// dead from now on.
     pub fn crash(&self, seed: u64) -> Arc<SimDisk> {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut old = self.state();
         debug_assert!(
             old.names.values().all(|id| old.bodies.contains_key(id)),
@@ -40,13 +40,13 @@ impl SimDisk {
             .names
             .iter()
             .filter_map(|(name, id)| {
-                let is_there = !old.unsynced.contains(id) || dice.coin();
-                is_there.then(|| (name.clone(), survivors(&old.bodies[id], old.sector, &mut dice)))
+                let is_there = !old.unsynced.contains(id) || rng.coin();
+                is_there.then(|| (name.clone(), survivors(&old.bodies[id], old.sector, &mut rng)))
             })
             .collect();
         let (sector, space, clock_us) = (old.sector, old.space, old.clock_us);
         drop(old);
-        let after = SimDisk::new(dice.next());
+        let after = SimDisk::new(rng.next());
         let mut new = after.state();
         (new.sector, new.space, new.clock_us) = (sector, space, clock_us);
         for (name, bytes) in left {
@@ -156,6 +156,6 @@ impl Disk for SimDisk {
         1_700_000_000 + self.state().clock_us / 1_000_000
     }
     fn random(&self) -> u64 {
-        self.state().dice.next()
+        self.state().rng.next()
     }
 }

@@ -90,7 +90,7 @@ impl File for SimFile {
                 let mut parts = Vec::new();
                 split(&change, state.sector, &mut parts);
                 for part in parts {
-                    if state.dice.coin() {
+                    if state.rng.coin() {
                         state.add_pending(self.id, part);
                     }
                 }
@@ -99,7 +99,7 @@ impl File for SimFile {
             Fate::Short => {
                 let mut parts = Vec::new();
                 split(&change, state.sector, &mut parts);
-                let written = state.dice.below(parts.len() as u64) as usize;
+                let written = state.rng.below(parts.len() as u64) as usize;
                 parts
                     .into_iter()
                     .take(written)
@@ -115,13 +115,13 @@ impl File for SimFile {
             return Err(io_error("sync", &self.name, "crash"));
         }
         let sector = state.sector;
-        let State { bodies, dice, .. } = &mut *state;
+        let State { bodies, rng, .. } = &mut *state;
         let body = bodies.get_mut(&self.id).expect("an open file has a body");
         let pending = std::mem::take(&mut body.pending);
         if fate != Fate::Done {
             pending
                 .iter()
-                .for_each(|p| apply_some(p, sector, &mut body.durable, dice));
+                .for_each(|p| apply_some(p, sector, &mut body.durable, rng));
             return Err(io_error("sync", &self.name, "EIO"));
         }
         pending.iter().for_each(|p| p.apply(&mut body.durable));

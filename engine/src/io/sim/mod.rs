@@ -32,8 +32,8 @@
 //! - S11 `set_bad(Some((name, offset)))`: a sector that cannot be read, whatever is written to it.
 //!
 //! Direct files assert aligned buffers, offsets and lengths, as O_DIRECT would. Order of the files,
-//! top to bottom: `hooked` and `faults`, `disk`, `file`, `state`, `pending`, `dice`.
-mod dice;
+//! top to bottom: `hooked` and `faults`, `disk`, `file`, `state`, `pending`, `rng`.
+mod rng;
 mod disk;
 mod faults;
 mod file;
@@ -45,7 +45,7 @@ mod state;
 #[cfg(test)]
 mod tests;
 
-#[cfg(test)]
-pub(crate) use dice::Dice;
 pub use disk::SimDisk;
+#[cfg(test)]
+pub(crate) use rng::Rng;
 pub use state::{Damage, Fault};

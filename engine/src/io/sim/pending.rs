@@ -1,7 +1,7 @@
 //! Changes of a simulated file that are not durable yet, and what a crash leaves of them (S1, S2).
 //!
 //! Called by: `disk`, `file` and `state` here, under the disk's lock.
-use super::dice::Dice;
+use super::rng::Rng;
 
 /// A change not yet durable.
 #[derive(Clone)]
@@ -35,33 +35,31 @@ pub(super) struct Body {
 }
 
 /// The bytes that a crash leaves of a file (S2).
-pub(super) fn survivors(body: &Body, sector: usize, dice: &mut Dice) -> Vec<u8> {
+pub(super) fn survivors(body: &Body, sector: usize, rng: &mut Rng) -> Vec<u8> {
     let mut bytes = body.durable.clone();
-    let whole = match dice.below(4) {
+    let whole = match rng.below(4) {
         0 => return bytes,
         1 => body.pending.len(),
-        2 => dice.below(body.pending.len() as u64 + 1) as usize,
+        2 => rng.below(body.pending.len() as u64 + 1) as usize,
         _ => {
-            body.pending
-                .iter()
-                .for_each(|p| apply_some(p, sector, &mut bytes, dice));
+            body.pending.iter().for_each(|p| apply_some(p, sector, &mut bytes, rng));
             return bytes;
         }
     };
     body.pending[..whole].iter().for_each(|p| p.apply(&mut bytes));
     // The next change may have been under way at the crash.
     if let Some(edge) = body.pending.get(whole) {
-        apply_some(edge, sector, &mut bytes, dice);
+        apply_some(edge, sector, &mut bytes, rng);
     }
     bytes
 }
 
 /// Applies a change sector by sector, each by its own coin.
-pub(super) fn apply_some(change: &Pending, sector: usize, bytes: &mut Vec<u8>, dice: &mut Dice) {
+pub(super) fn apply_some(change: &Pending, sector: usize, bytes: &mut Vec<u8>, rng: &mut Rng) {
     let mut parts = Vec::new();
     split(change, sector, &mut parts);
     for part in parts {
-        if dice.coin() {
+        if rng.coin() {
             part.apply(bytes);
         }
     }

@@ -4,9 +4,9 @@
 //! every dependency. Called by: the simulated disk, and the engine's randomised tests.
 
 /// A generator with 64 bits of state.
-pub(crate) struct Dice(pub u64);
+pub(crate) struct Rng(pub u64);
 
-impl Dice {
+impl Rng {
     pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

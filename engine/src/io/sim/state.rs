@@ -2,8 +2,8 @@
 //!
 //! The rules S1 to S11 are stated in the head of `sim`. Called by: `disk`, `file` and `faults`
 //! here, under the disk's lock.
-use super::dice::Dice;
 use super::pending::{Body, Pending};
+use super::rng::Rng;
 use crate::base::{Error, Result};
 use crate::io::disk::IO_ALIGN;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -34,7 +34,7 @@ pub(super) struct State {
     /// Contents by number. A removed file lives on for its open handles.
     pub bodies: HashMap<u64, Body>,
     pub next_body: u64,
-    pub dice: Dice,
+    pub rng: Rng,
     pub sector: usize,
     pub changes: u64,
     pub reads: u64,
@@ -78,7 +78,7 @@ impl State {
             unsynced: BTreeSet::new(),
             bodies: HashMap::new(),
             next_body: 0,
-            dice: Dice(seed),
+            rng: Rng(seed),
             sector: 512,
             changes: 0,
             reads: 0,
@@ -165,7 +165,7 @@ impl State {
     }
     fn note(&mut self, what: &str, path: &str, number: u64) {
         let crc = crc32c::crc32c_append(crc32c::crc32c(what.as_bytes()), path.as_bytes()) as u64;
-        self.trace = Dice(self.trace ^ crc << 32 ^ number).next();
+        self.trace = Rng(self.trace ^ crc << 32 ^ number).next();
     }
     /// Applies S8 to a write. None: the write goes nowhere.
     pub fn damaged(&mut self, name: &str, id: u64, offset: u64, mut data: Vec<u8>) -> Option<Pending> {
@@ -179,8 +179,8 @@ impl State {
             None => {}
             Some(Damage::Lost) => return None,
             Some(Damage::Flipped) => {
-                let at = self.dice.below(data.len() as u64) as usize;
-                data[at] ^= 1 << self.dice.below(8);
+                let at = self.rng.below(data.len() as u64) as usize;
+                data[at] ^= 1 << self.rng.below(8);
             }
             Some(kind) => {
                 if kind == Damage::Stray {
@@ -188,7 +188,7 @@ impl State {
                     self.add_pending(id, Pending::Write { offset, data });
                 }
                 let places = (self.bodies[&id].live.len().saturating_sub(data.len()) / IO_ALIGN) as u64 + 1;
-                offset = self.dice.below(places) as usize * IO_ALIGN;
+                offset = self.rng.below(places) as usize * IO_ALIGN;
             }
         }
         Some(Pending::Write { offset, data })
@@ -224,7 +224,7 @@ impl State {
                 Ok(())
             }
             fate => {
-                if self.dice.coin() {
+                if self.rng.coin() {
                     act(self);
                 }
                 let why = if fate == Fate::Crashed { "crash" } else { "EIO" };

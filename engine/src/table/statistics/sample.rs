@@ -113,15 +113,15 @@ pub fn runs_of<'a>(delta: &'a Delta, counts: Counts<'a>) -> Vec<Run<'a>> {
 
 fn sample_run(pool: &Pool, run: &Run<'_>, shape: &KeyShape, pages: usize, begun: &mut Begun) -> Result<Sample> {
     let end = end_of(&run.prefix);
-    let dice = pool.disk().random();
-    let map = LeafMap::read(run.tree, pool, &run.prefix, end.as_deref(), NODES_MAX, dice)?;
+    let random = pool.disk().random();
+    let map = LeafMap::read(run.tree, pool, &run.prefix, end.as_deref(), NODES_MAX, random)?;
     let (parts, node_pages) = (shape.len(), u64::from(run.tree.node_pages()));
     let mut strata = strata_of(&map, run, shape);
     let mut counter = Counter::new(shape, run);
     let mut chosen: Vec<(Choice, usize)> = Vec::new();
     for (s, stratum) in strata.iter().enumerate() {
         chosen.extend(
-            choose(&stratum.leaves, pages, dice)
+            choose(&stratum.leaves, pages, random)
                 .into_iter()
                 .map(|choice| (choice, s)),
         );
@@ -206,13 +206,13 @@ fn strata_of(map: &LeafMap, run: &Run<'_>, shape: &KeyShape) -> Vec<Stratum> {
 }
 
 /// So many of them, evenly spaced; all, if they are few.
-fn choose(leaves: &[Choice], pages: usize, dice: u64) -> Vec<Choice> {
+fn choose(leaves: &[Choice], pages: usize, random: u64) -> Vec<Choice> {
     debug_assert!(pages > 0, "some leaves are read of each stratum");
     if leaves.len() <= pages * WHOLE_TIMES {
         return leaves.to_vec();
     }
     let step = leaves.len() as f64 / pages as f64;
-    let first = step * (dice % 1024) as f64 / 1024.0;
+    let first = step * (random % 1024) as f64 / 1024.0;
     (0..pages)
         .map(|n| leaves[((first + n as f64 * step) as usize).min(leaves.len() - 1)])
         .collect()

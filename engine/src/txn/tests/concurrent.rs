@@ -1,5 +1,5 @@
 //! Writers, readers and purge with real threads.
-use super::{Bed, Dice};
+use super::{Bed, Rng};
 use crate::base::{schedule_jitter, sync_point, SyncPoint, TrxId, UndoPtr};
 use crate::txn::*;
 use std::collections::{BTreeSet, HashMap};
@@ -18,15 +18,15 @@ struct Shared {
 
 impl Shared {
     fn write(&self, bed: &Bed, seed: u64) {
-        let mut dice = Dice(seed);
+        let mut rng = Rng(seed);
         let mut trx = bed.trx();
         for _ in 0..1500 {
             bed.sys.start(&mut trx, Isolation::RepeatableRead, 1000);
-            for _ in 0..1 + dice.below(3) {
+            for _ in 0..1 + rng.below(3) {
                 bed.append(&mut trx, &[1; 100]).unwrap();
             }
             let id = trx.id();
-            if dice.below(5) == 0 {
+            if rng.below(5) == 0 {
                 bed.sys.rolled_back_to(&mut trx, UndoPtr::NONE);
                 bed.sys.end_rollback(&mut trx).unwrap();
             } else {

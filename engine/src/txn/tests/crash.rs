@@ -1,6 +1,6 @@
 //! A crash at every write of a workload. Confirmed transactions are there, others are whole or
 //! gone, and no page is lost.
-use super::{payload, Bed, Dice};
+use super::{payload, Bed, Rng};
 use crate::base::{Error, TrxId, UndoPtr};
 use crate::redo::FlushMode;
 use crate::txn::*;
@@ -10,7 +10,7 @@ use std::collections::BTreeSet;
 /// confirmed), (id -> commit begun).
 fn workload(
     bed: &Bed,
-    dice: &mut Dice,
+    rng: &mut Rng,
     confirmed: &mut BTreeSet<TrxId>,
     begun: &mut BTreeSet<TrxId>,
 ) -> Result<(), Error> {
@@ -19,11 +19,11 @@ fn workload(
         if open.len() < 3 {
             open.push(bed.trx());
         }
-        let i = dice.below(open.len() as u64) as usize;
+        let i = rng.below(open.len() as u64) as usize;
         let mut trx = open.swap_remove(i);
-        let max = if dice.below(6) == 0 { 30_000 } else { 2_000 };
-        bed.append(&mut trx, &payload(dice, max))?;
-        if dice.below(3) != 0 {
+        let max = if rng.below(6) == 0 { 30_000 } else { 2_000 };
+        bed.append(&mut trx, &payload(rng, max))?;
+        if rng.below(3) != 0 {
             open.push(trx);
             continue;
         }
@@ -53,7 +53,7 @@ fn after_a_crash_at_any_write_the_confirmed_commits_are_there() {
     let total = {
         let bed = Bed::create(21);
         let before = bed.rig.disk.changes();
-        workload(&bed, &mut Dice(5), &mut BTreeSet::new(), &mut BTreeSet::new()).unwrap();
+        workload(&bed, &mut Rng(5), &mut BTreeSet::new(), &mut BTreeSet::new()).unwrap();
         bed.rig.disk.changes() - before
     };
     assert!(total > 50);
@@ -61,7 +61,7 @@ fn after_a_crash_at_any_write_the_confirmed_commits_are_there() {
         let bed = Bed::create(21);
         let (mut confirmed, mut begun) = (BTreeSet::new(), BTreeSet::new());
         bed.rig.disk.crash_at(bed.rig.disk.changes() + n);
-        let outcome = workload(&bed, &mut Dice(5), &mut confirmed, &mut begun);
+        let outcome = workload(&bed, &mut Rng(5), &mut confirmed, &mut begun);
         assert!(outcome.is_err(), "crash {n} of {total} must be felt");
         let bed = bed.crash(n);
         bed.check_pages();

@@ -1,6 +1,6 @@
 //! Tests of the whole transaction system: `model` (against a model, with restarts), `crash` (at
-//! every write), `concurrent` (threads). Here is their fixture: a pool over a simulated disk, and
-//! dice. Tests of locks and of undo are in their folders.
+//! every write), `concurrent` (threads). Here is their fixture: a pool over a simulated disk.
+//! Tests of locks and of undo are in their folders.
 mod concurrent;
 mod crash;
 mod model;
@@ -8,7 +8,7 @@ mod model;
 use super::*;
 use crate::base::ids::UNDO_FILE;
 use crate::base::{Counters, Error, UndoPtr};
-pub(in crate::txn) use crate::io::sim::Dice;
+pub(in crate::txn) use crate::io::sim::Rng;
 use crate::io::SimDisk;
 use crate::pool::testing::PoolFixture;
 use crate::redo::FlushMode;
@@ -72,8 +72,8 @@ impl Bed {
     }
 }
 
-pub(in crate::txn) fn payload(dice: &mut Dice, max: u64) -> Vec<u8> {
-    let len = dice.below(max + 1) as usize;
-    let first = dice.next();
+pub(in crate::txn) fn payload(rng: &mut Rng, max: u64) -> Vec<u8> {
+    let len = rng.below(max + 1) as usize;
+    let first = rng.next();
     (0..len).map(|i| (first as usize + i * 7) as u8).collect()
 }

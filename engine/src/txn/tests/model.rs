@@ -1,6 +1,6 @@
 //! Random transactions, savepoints, views, purge and restarts against a model. It checks what purge
 //! hands out, and when; what stays readable; which transactions are active after a restart.
-use super::{payload, Bed, Dice};
+use super::{payload, Bed, Rng};
 use crate::base::{Error, TrxId, UndoPtr};
 use crate::txn::*;
 use std::collections::{BTreeMap, BTreeSet, HashSet};
@@ -17,7 +17,7 @@ struct ModelTrx {
 /// Random transactions, savepoints, views, purge and restarts against a model.
 struct Model {
     bed: Option<Bed>,
-    dice: Dice,
+    rng: Rng,
     open: Vec<Trx>,
     readers: Vec<(Trx, u64)>,
     trxs: BTreeMap<TrxId, ModelTrx>,
@@ -34,15 +34,15 @@ impl Model {
     }
     fn pick(&mut self) -> Option<usize> {
         let n = self.open.len() as u64;
-        (n > 0).then(|| self.dice.below(n) as usize)
+        (n > 0).then(|| self.rng.below(n) as usize)
     }
     fn write(&mut self) {
-        if self.open.len() < 6 && self.dice.below(4) == 0 {
+        if self.open.len() < 6 && self.rng.below(4) == 0 {
             self.open.push(self.bed().trx());
         }
         let Some(i) = self.pick() else { return };
-        let max = if self.dice.below(20) == 0 { 40_000 } else { 400 };
-        let bytes = payload(&mut self.dice, max);
+        let max = if self.rng.below(20) == 0 { 40_000 } else { 400 };
+        let bytes = payload(&mut self.rng, max);
         let mut trx = self.open.swap_remove(i);
         let at = self.bed().append(&mut trx, &bytes).unwrap();
         let model = self.trxs.entry(trx.id()).or_default();
@@ -58,7 +58,7 @@ impl Model {
         if live.is_empty() {
             return;
         }
-        let keep = self.dice.below(live.len() as u64 + 1) as usize;
+        let keep = self.rng.below(live.len() as u64 + 1) as usize;
         let to = if keep == 0 {
             UndoPtr::NONE
         } else {
@@ -70,7 +70,7 @@ impl Model {
     }
     fn end(&mut self) {
         let Some(i) = self.pick() else { return };
-        let commit = self.dice.below(4) != 0;
+        let commit = self.rng.below(4) != 0;
         let mut trx = self.open.swap_remove(i);
         let id = trx.id();
         if commit {
@@ -89,12 +89,12 @@ impl Model {
         }
     }
     fn view(&mut self) {
-        if self.readers.len() < 3 && self.dice.below(2) == 0 {
+        if self.readers.len() < 3 && self.rng.below(2) == 0 {
             let mut reader = self.bed().trx();
             self.bed().sys.visibility.open_view(&mut reader);
             self.readers.push((reader, self.ends));
         } else if !self.readers.is_empty() {
-            let i = self.dice.below(self.readers.len() as u64) as usize;
+            let i = self.rng.below(self.readers.len() as u64) as usize;
             let (mut reader, _) = self.readers.swap_remove(i);
             self.bed().sys.commit(&mut reader);
         }
@@ -113,7 +113,7 @@ impl Model {
             let (_, bytes, undone) = model.records.iter().find(|r| r.0 == record.at).expect("it was written");
             assert_eq!((bytes, undone), (&record.record.payload, &record.undone));
         }
-        if self.dice.below(8) == 0 {
+        if self.rng.below(8) == 0 {
             sys.undo.purge_failed(job, &Error::Full(String::new()));
             return true;
         }
@@ -146,7 +146,7 @@ impl Model {
         self.bed().flush();
         self.open.clear();
         self.readers.clear();
-        let seed = self.dice.next();
+        let seed = self.rng.next();
         let mut bed = self.bed.take().unwrap().crash(seed);
         let recovered = std::mem::take(&mut bed.recovered);
         let active: BTreeSet<TrxId> = recovered.iter().map(|r| r.id).collect();
@@ -184,7 +184,7 @@ impl Model {
 fn run_model(seed: u64, steps: usize, restarts: bool) {
     let mut model = Model {
         bed: Some(Bed::create(seed)),
-        dice: Dice(seed),
+        rng: Rng(seed),
         open: Vec::new(),
         readers: Vec::new(),
         trxs: BTreeMap::new(),
@@ -193,16 +193,16 @@ fn run_model(seed: u64, steps: usize, restarts: bool) {
         ends: 0,
     };
     for step in 0..steps {
-        match model.dice.below(100) {
+        match model.rng.below(100) {
             0..=59 => model.write(),
             60..=69 => model.undo_some(),
             70..=84 => model.end(),
             85..=91 => model.view(),
             92..=98 => {
-                let max = 1 + model.dice.below(30) as usize;
+                let max = 1 + model.rng.below(30) as usize;
                 model.purge(max);
             }
-            _ if restarts && model.dice.below(3) == 0 => model.restart(),
+            _ if restarts && model.rng.below(3) == 0 => model.restart(),
             _ => model.check(),
         }
         if step % 400 == 0 {

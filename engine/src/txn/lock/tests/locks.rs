@@ -1,6 +1,6 @@
 //! Row locks with real threads: conflicts, order, timeouts, deadlocks, ranges.
 use crate::base::{Counters, Error};
-use crate::io::sim::Dice;
+use crate::io::sim::Rng;
 use crate::txn::{Granted, LockMode, LockPolicy, LockSys, ThreadWaiter, Trx, TrxShared};
 use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::{mpsc, Arc};
@@ -374,12 +374,12 @@ type Users = AtomicI32;
 /// Random locks on rows, each counted in and out of its row's users. Returns how many deadlocks
 /// there were.
 fn lock_at_random(locks: &LockSys, rows: &[Users], number: u64) -> u64 {
-    let (mut dice, mut trx, mut deadlocks) = (Dice(number), trx(number), 0);
+    let (mut rng, mut trx, mut deadlocks) = (Rng(number), trx(number), 0);
     for _ in 0..800 {
         let mut held: Vec<(usize, LockMode)> = Vec::new();
-        for _ in 0..1 + dice.below(5) {
-            let row = dice.below(rows.len());
-            let mode = if dice.below(3) == 0 { S } else { X };
+        for _ in 0..1 + rng.below(5) {
+            let row = rng.below(rows.len());
+            let mode = if rng.below(3) == 0 { S } else { X };
             match take(locks, &mut trx, &[row as u8], mode) {
                 Err(Error::Deadlock) => {
                     deadlocks += 1;
@@ -401,7 +401,7 @@ fn lock_at_random(locks: &LockSys, rows: &[Users], number: u64) -> u64 {
             if known.is_none() {
                 held.push((row, mode));
             }
-            if dice.below(4) == 0 {
+            if rng.below(4) == 0 {
                 thread::yield_now();
             }
         }

@@ -3,19 +3,19 @@ use crate::base::ids::UNDO_FILE;
 use crate::base::{Error, UndoPtr};
 use crate::redo::FlushMode;
 use crate::space;
-use crate::txn::tests::{payload, Bed, Dice};
+use crate::txn::tests::{payload, Bed, Rng};
 use crate::txn::*;
 use std::collections::HashSet;
 
 #[test]
 fn records_come_back_whatever_their_size() {
     let bed = Bed::create(1);
-    let mut dice = Dice(1);
+    let mut rng = Rng(1);
     let mut trx = bed.trx();
     let mut written = Vec::new();
     for n in 0..400 {
         let max = if n % 10 == 0 { 60_000 } else { 200 };
-        let bytes = payload(&mut dice, max);
+        let bytes = payload(&mut rng, max);
         let prev = trx.undo_top();
         let at = bed.append(&mut trx, &bytes).unwrap();
         assert_eq!(trx.undo_top(), at);

@@ -3,7 +3,7 @@
 use crate::base::ids::UNDO_FILE;
 use crate::pool::PAGE_SIZE;
 use crate::space;
-use crate::txn::tests::{Bed, Dice};
+use crate::txn::tests::{Bed, Rng};
 use crate::txn::*;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -35,11 +35,11 @@ fn grown(seed: u64) -> Bed {
     let bed = Bed::create(seed);
     let mut reader = bed.trx();
     bed.sys.visibility.open_view(&mut reader);
-    let mut dice = Dice(seed);
+    let mut rng = Rng(seed);
     for _ in 0..200 {
         let mut open: Vec<Trx> = (0..6).map(|_| bed.trx()).collect();
         for trx in &mut open {
-            bed.append(trx, &vec![7; 1 + dice.below(6000) as usize]).unwrap();
+            bed.append(trx, &vec![7; 1 + rng.below(6000) as usize]).unwrap();
         }
         for mut trx in open {
             trx.set_position(vec![3; 20]);
@@ -135,7 +135,7 @@ fn cuts_and_writers_under_threads() {
             .map(|n| {
                 let (bed, cut) = (&bed, &cut);
                 scope.spawn(move || {
-                    let mut dice = Dice(n);
+                    let mut rng = Rng(n);
                     for round in 0..4000u64 {
                         // On a busy machine it takes longer until the other thread has its turn.
                         if round >= 40 && cut.load(Ordering::Relaxed) > 0 {
@@ -145,7 +145,7 @@ fn cuts_and_writers_under_threads() {
                         let mut trx = bed.trx();
                         let mut written = Vec::new();
                         for i in 0..40u64 {
-                            let payload = vec![(n * 100 + round + i) as u8; 1 + dice.below(9000) as usize];
+                            let payload = vec![(n * 100 + round + i) as u8; 1 + rng.below(9000) as usize];
                             written.push((bed.append(&mut trx, &payload).unwrap(), payload));
                         }
                         for (at, payload) in written {
