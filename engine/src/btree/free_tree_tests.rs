@@ -28,28 +28,31 @@ fn pages_at(pool: &Pool, tree: &Tree, level: u8) -> Vec<u32> {
 #[test]
 fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
     for level in [0, 1] {
-        let (rig, tree) = rig_with_tree(3, 4096);
+        let (fixture, tree) = fixture_with_tree(3, 4096);
         for n in 0u64..9000 {
             // Neighbouring keys differ at their ends only: separators are long, and there are many
             // inner pages.
             let key = [&(n / 20).to_be_bytes()[..], &[b'k'; 1000], &(n % 20).to_be_bytes()].concat();
-            put(&rig.pool, &tree, &key, b"v");
+            put(&fixture.pool, &tree, &key, b"v");
         }
-        checkpoint(&rig.pool);
-        let broken = pages_at(&rig.pool, &tree, level)[5];
-        assert!(!pages_at(&rig.pool, &tree, 2).is_empty(), "three levels");
-        let disk = rig.disk.crash(1);
-        drop(rig);
+        checkpoint(&fixture.pool);
+        let broken = pages_at(&fixture.pool, &tree, level)[5];
+        assert!(!pages_at(&fixture.pool, &tree, 2).is_empty(), "three levels");
+        let disk = fixture.disk.crash(1);
+        drop(fixture);
         let file = disk.open(&file_name(FILE), Mode::Open, Caching::Buffered).unwrap();
         file.write_at(&[7; 512], broken as u64 * PAGE_SIZE as u64 + 4096)
             .unwrap();
         file.sync().unwrap();
-        let rig = PoolFixture::recover(disk, 4096, &mut |_, _| ());
+        let fixture = PoolFixture::recover(disk, 4096, &mut |_, _| ());
         if level == 1 {
-            assert!(TreeRemover::new(&rig.pool, &tree).remove().unwrap_err().is_corrupt());
+            assert!(TreeRemover::new(&fixture.pool, &tree)
+                .remove()
+                .unwrap_err()
+                .is_corrupt());
         }
-        assert_eq!(TreeRemover::new(&rig.pool, &tree).remove_scattered(), Ok(Some(0)));
-        assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+        assert_eq!(TreeRemover::new(&fixture.pool, &tree).remove_scattered(), Ok(Some(0)));
+        assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2);
     }
 }
 
@@ -57,37 +60,40 @@ fn a_broken_page_is_freed_with_the_tree_whose_parent_knows_it() {
 /// were freed once more, while the load used them.
 #[test]
 fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
-    let (rig, tree) = rig_with_tree(4, 4096);
+    let (fixture, tree) = fixture_with_tree(4, 4096);
     for n in 0u64..6000 {
         let key = [&(n / 20).to_be_bytes()[..], &[b'k'; 1000], &(n % 20).to_be_bytes()].concat();
-        put(&rig.pool, &tree, &key, b"v");
+        put(&fixture.pool, &tree, &key, b"v");
     }
-    checkpoint(&rig.pool);
-    let inner = pages_at(&rig.pool, &tree, 1);
-    let leaves = pages_at(&rig.pool, &tree, 0);
+    checkpoint(&fixture.pool);
+    let inner = pages_at(&fixture.pool, &tree, 1);
+    let leaves = pages_at(&fixture.pool, &tree, 0);
     // The second page from the left is broken: all pages to its right can be freed.
-    let first = PageId::new(FILE, tree.leaf_number(&rig.pool, b"").unwrap());
-    let upper = tree.leaf_place(&rig.pool, b"").unwrap().unwrap().1.unwrap();
+    let first = PageId::new(FILE, tree.leaf_number(&fixture.pool, b"").unwrap());
+    let upper = tree.leaf_place(&fixture.pool, b"").unwrap().unwrap().1.unwrap();
     assert!(inner.len() > 4 && leaves.contains(&first.no) && !upper.is_empty());
     let broken = inner[1];
-    let disk = rig.disk.crash(1);
-    drop(rig);
+    let disk = fixture.disk.crash(1);
+    drop(fixture);
     disk.flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 4096, 4);
-    let rig = PoolFixture::recover(disk, 4096, &mut |_, _| ());
-    assert!(TreeRemover::new(&rig.pool, &tree).remove().unwrap_err().is_corrupt());
-    let is_free = |no: &u32| !space::is_used(&rig.pool, PageId::new(FILE, *no)).unwrap();
+    let fixture = PoolFixture::recover(disk, 4096, &mut |_, _| ());
+    assert!(TreeRemover::new(&fixture.pool, &tree)
+        .remove()
+        .unwrap_err()
+        .is_corrupt());
+    let is_free = |no: &u32| !space::is_used(&fixture.pool, PageId::new(FILE, *no)).unwrap();
     assert!(
         leaves.iter().filter(|no| is_free(no)).count() > 100,
         "most of it is free"
     );
 
-    let mut mtr = rig.pool.begin();
+    let mut mtr = fixture.pool.begin();
     let list = ExtentList::create(&mut mtr, FILE, tree.index + 1, 77).unwrap();
     mtr.commit();
-    let mut load = Direct::begin(&rig.pool, FILE).unwrap();
+    let mut load = Direct::begin(&fixture.pool, FILE).unwrap();
     let mut given = vec![list.page];
     for _ in 0..4 {
-        let (first, lsn) = list.allocate(&rig.pool).unwrap();
+        let (first, lsn) = list.allocate(&fixture.pool).unwrap();
         load.given(first, EXTENT_PAGES, lsn).unwrap();
         given.extend(first..first + EXTENT_PAGES);
     }
@@ -96,17 +102,20 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
         "the load has got some of them"
     );
     assert_eq!(
-        TreeRemover::new(&rig.pool, &tree).remove_scattered(),
+        TreeRemover::new(&fixture.pool, &tree).remove_scattered(),
         Ok(None),
         "while it goes on"
     );
     // The load ends unfinished.
     drop(load);
-    assert!(TreeRemover::new(&rig.pool, &tree).remove_scattered().unwrap().is_some());
+    assert!(TreeRemover::new(&fixture.pool, &tree)
+        .remove_scattered()
+        .unwrap()
+        .is_some());
     assert!(!given.iter().any(is_free), "they are the load's");
     assert!(leaves.iter().all(|no| is_free(no) || given.contains(no)));
-    list.free_all(&rig.pool).unwrap();
-    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+    list.free_all(&fixture.pool).unwrap();
+    assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2);
 }
 
 /// The root was freed first. A repeated free, after an error or a crash, took the tree for freed:
@@ -115,27 +124,27 @@ fn pages_of_a_load_are_not_those_of_the_tree_that_had_them_before() {
 fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
     let mut failed = 0;
     for n in (3..).step_by(7) {
-        let (rig, tree) = rig_with_tree(4, 64);
+        let (fixture, tree) = fixture_with_tree(4, 64);
         for n in 0u64..3000 {
             let key = [&(n / 20).to_be_bytes()[..], &[b'k'; 1000], &(n % 20).to_be_bytes()].concat();
-            put(&rig.pool, &tree, &key, b"v");
+            put(&fixture.pool, &tree, &key, b"v");
         }
-        checkpoint(&rig.pool);
-        let broken = pages_at(&rig.pool, &tree, 1)[1];
-        let disk = rig.disk.crash(1);
-        drop(rig);
+        checkpoint(&fixture.pool);
+        let broken = pages_at(&fixture.pool, &tree, 1)[1];
+        let disk = fixture.disk.crash(1);
+        drop(fixture);
         disk.flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 4096, 4);
-        let rig = PoolFixture::recover(disk, 64, &mut |_, _| ());
-        rig.disk.fail_read(rig.disk.reads() + n);
+        let fixture = PoolFixture::recover(disk, 64, &mut |_, _| ());
+        fixture.disk.fail_read(fixture.disk.reads() + n);
         loop {
-            match TreeRemover::new(&rig.pool, &tree).remove() {
-                Err(e) if e.is_corrupt() && TreeRemover::new(&rig.pool, &tree).remove_scattered().is_ok() => break,
+            match TreeRemover::new(&fixture.pool, &tree).remove() {
+                Err(e) if e.is_corrupt() && TreeRemover::new(&fixture.pool, &tree).remove_scattered().is_ok() => break,
                 Err(_) => {}
                 Ok(()) => break,
             }
         }
-        assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2, "read {n}");
-        match rig.disk.struck() {
+        assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2, "read {n}");
+        match fixture.disk.struck() {
             0 => break,
             _ => failed += 1,
         }
@@ -147,36 +156,42 @@ fn freeing_scattered_pages_can_be_done_again_wherever_it_was_cut_short() {
 /// crash cut its write short. The root was freed once more, while the load used it.
 #[test]
 fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
-    let (rig, before) = rig_with_tree(4, 512);
+    let (fixture, before) = fixture_with_tree(4, 512);
     for n in 0u64..2000 {
         let key = [&n.to_be_bytes()[..], &[b'k'; 1000]].concat();
-        put(&rig.pool, &before, &key, b"v");
+        put(&fixture.pool, &before, &key, b"v");
     }
-    let tree = add_tree(&rig.pool, before.index + 2);
+    let tree = add_tree(&fixture.pool, before.index + 2);
     assert!(tree.root > EXTENT_PAGES, "not in the first extent");
-    TreeRemover::new(&rig.pool, &before).remove().unwrap();
-    TreeRemover::new(&rig.pool, &tree).remove().unwrap();
-    checkpoint(&rig.pool);
-    let mut mtr = rig.pool.begin();
+    TreeRemover::new(&fixture.pool, &before).remove().unwrap();
+    TreeRemover::new(&fixture.pool, &tree).remove().unwrap();
+    checkpoint(&fixture.pool);
+    let mut mtr = fixture.pool.begin();
     let list = ExtentList::create(&mut mtr, FILE, tree.index + 1, 77).unwrap();
     mtr.commit();
-    let mut load = Direct::begin(&rig.pool, FILE).unwrap();
+    let mut load = Direct::begin(&fixture.pool, FILE).unwrap();
     loop {
-        let (first, lsn) = list.allocate(&rig.pool).unwrap();
+        let (first, lsn) = list.allocate(&fixture.pool).unwrap();
         load.given(first, EXTENT_PAGES, lsn).unwrap();
         if (first..first + EXTENT_PAGES).contains(&tree.root) {
             break;
         }
     }
-    checkpoint(&rig.pool);
-    let disk = rig.disk.crash(1);
+    checkpoint(&fixture.pool);
+    let disk = fixture.disk.crash(1);
     disk.flip(&file_name(FILE), tree.root as u64 * PAGE_SIZE as u64 + 4096, 4);
-    let rig = PoolFixture::recover(disk, 512, &mut |_, _| ());
-    assert!(TreeRemover::new(&rig.pool, &tree).remove().unwrap_err().is_corrupt());
-    assert!(TreeRemover::new(&rig.pool, &tree).remove_scattered().unwrap().is_some());
-    assert!(space::is_used(&rig.pool, PageId::new(FILE, tree.root)).unwrap());
-    list.free_all(&rig.pool).unwrap();
-    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+    let fixture = PoolFixture::recover(disk, 512, &mut |_, _| ());
+    assert!(TreeRemover::new(&fixture.pool, &tree)
+        .remove()
+        .unwrap_err()
+        .is_corrupt());
+    assert!(TreeRemover::new(&fixture.pool, &tree)
+        .remove_scattered()
+        .unwrap()
+        .is_some());
+    assert!(space::is_used(&fixture.pool, PageId::new(FILE, tree.root)).unwrap());
+    list.free_all(&fixture.pool).unwrap();
+    assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2);
 }
 
 /// A leaf became sparse, and its neighbour was unreadable. The removal that made it sparse was
@@ -184,32 +199,38 @@ fn a_root_that_is_a_loads_now_is_not_freed_with_the_tree_that_is_gone() {
 #[test]
 fn a_merge_with_a_neighbour_that_cannot_be_read_is_called_off() {
     for flips in [false, true] {
-        let (rig, tree) = rig_with_tree(4, 512);
+        let (fixture, tree) = fixture_with_tree(4, 512);
         let key = |n: u64| [&n.to_be_bytes()[..], &[b'k'; 500]].concat();
-        (0u64..300).for_each(|n| assert!(put(&rig.pool, &tree, &key(n), b"v")));
-        checkpoint(&rig.pool);
+        (0u64..300).for_each(|n| assert!(put(&fixture.pool, &tree, &key(n), b"v")));
+        checkpoint(&fixture.pool);
         let leaf = |pool: &Pool, n: u64| tree.leaf_place(pool, &key(n)).unwrap().unwrap().0.no;
         let (first, count) = (
-            leaf(&rig.pool, 0),
-            (0..).take_while(|n| leaf(&rig.pool, *n) == leaf(&rig.pool, 0)).count() as u64,
+            leaf(&fixture.pool, 0),
+            (0..)
+                .take_while(|n| leaf(&fixture.pool, *n) == leaf(&fixture.pool, 0))
+                .count() as u64,
         );
-        let second = leaf(&rig.pool, count);
-        let disk = rig.disk.crash(1);
-        drop(rig);
+        let second = leaf(&fixture.pool, count);
+        let disk = fixture.disk.crash(1);
+        drop(fixture);
         if flips {
             disk.flip(&file_name(FILE), second as u64 * PAGE_SIZE as u64 + 4096, 4);
         }
-        let rig = PoolFixture::recover(disk, 512, &mut |_, _| ());
-        assert_eq!(tree.leaf_number(&rig.pool, &key(0)), Ok(first), "it is in the pool now");
+        let fixture = PoolFixture::recover(disk, 512, &mut |_, _| ());
+        assert_eq!(
+            tree.leaf_number(&fixture.pool, &key(0)),
+            Ok(first),
+            "it is in the pool now"
+        );
         for n in 0..count {
             if !flips {
-                rig.disk.fail_read(rig.disk.reads() + 1);
+                fixture.disk.fail_read(fixture.disk.reads() + 1);
             }
             assert_eq!(
-                try_delete(&rig.pool, &tree, &key(n), Intent::Leaf).map(|it| it.0),
+                try_delete(&fixture.pool, &tree, &key(n), Intent::Leaf).map(|it| it.0),
                 Ok(true)
             );
         }
-        rig.pool.check_alive().unwrap();
+        fixture.pool.check_alive().unwrap();
     }
 }

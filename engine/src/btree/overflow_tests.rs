@@ -6,10 +6,10 @@ use crate::pool::testing::PoolFixture;
 use crate::pool::Pool;
 use crate::space;
 
-fn rig() -> PoolFixture {
-    let rig = PoolFixture::create(1, 128);
-    space::create_file(&rig.pool, FILE, false).unwrap();
-    rig
+fn fixture() -> PoolFixture {
+    let fixture = PoolFixture::create(1, 128);
+    space::create_file(&fixture.pool, FILE, false).unwrap();
+    fixture
 }
 fn write(pool: &Pool, owner: u64, data: &[u8]) -> u32 {
     let mut mtr = begin(pool).unwrap();
@@ -24,27 +24,27 @@ fn used(pool: &Pool) -> u32 {
 
 #[test]
 fn round_trip_of_many_lengths() {
-    let rig = rig();
+    let fixture = fixture();
     let chunk = overflow::CHUNK;
     for len in [0, 1, chunk - 1, chunk, chunk + 1, 5 * chunk, 5 * chunk + 7] {
         let data: Vec<u8> = (0..len).map(|i| (i % 251) as u8).collect();
-        let first = write(&rig.pool, 77, &data);
+        let first = write(&fixture.pool, 77, &data);
         let mut out = b"before".to_vec();
-        overflow::read(&rig.pool, FILE, first, &mut out).unwrap();
+        overflow::read(&fixture.pool, FILE, first, &mut out).unwrap();
         assert!(out[..6] == *b"before" && out[6..] == data[..], "{len}");
         assert_eq!(
-            overflow::pages(&rig.pool, FILE, first).unwrap().len(),
+            overflow::pages(&fixture.pool, FILE, first).unwrap().len(),
             len.div_ceil(chunk).max(1)
         );
-        overflow::free(&rig.pool, FILE, first, 77).unwrap();
-        assert_eq!(used(&rig.pool), 2);
+        overflow::free(&fixture.pool, FILE, first, 77).unwrap();
+        assert_eq!(used(&fixture.pool), 2);
     }
 }
 
 #[test]
 fn a_repeated_free_touches_no_other_page() {
-    let rig = rig();
-    let pool = &*rig.pool;
+    let fixture = fixture();
+    let pool = &*fixture.pool;
     let first = write(pool, 77, &vec![1; 3 * overflow::CHUNK]);
     overflow::free(pool, FILE, first, 76).unwrap();
     assert_eq!(used(pool), 5, "another owner's");
@@ -69,8 +69,8 @@ fn a_repeated_free_touches_no_other_page() {
 /// the key was used again. The repeated purge took the chain for the new row's, which must stay.
 #[test]
 fn a_repeated_free_frees_only_condemned_chains() {
-    let rig = rig();
-    let pool = &*rig.pool;
+    let fixture = fixture();
+    let pool = &*fixture.pool;
     let first = write(pool, 77, &vec![1; 3 * overflow::CHUNK]);
     overflow::free_condemned(pool, FILE, first, 77).unwrap();
     assert_eq!(used(pool), 5, "a row may still need it");
@@ -88,9 +88,9 @@ fn a_repeated_free_frees_only_condemned_chains() {
 
 #[test]
 fn a_chain_cut_short_by_a_full_disk_is_whole() {
-    let rig = rig();
-    let pool = &*rig.pool;
-    leave_space(&rig.disk, 1 << 19);
+    let fixture = fixture();
+    let pool = &*fixture.pool;
+    leave_space(&fixture.disk, 1 << 19);
     let mut mtr = begin(pool).unwrap();
     let first = overflow::create(&mut mtr, FILE, 5, 1).unwrap();
     mtr.commit();

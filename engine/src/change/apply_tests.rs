@@ -1,7 +1,7 @@
 //! The five operations as a table: what each makes of an absent, a live, a marked and a dead entry;
 //! and that each is idempotent.
 use crate::base::Error;
-use crate::btree::tests::fixture::{check, rig_with_tree, Rng};
+use crate::btree::tests::fixture::{check, fixture_with_tree, Rng};
 use crate::btree::Tree;
 use crate::change::{submit, IndexTrees, Op};
 use crate::entry::secondary::{decode, encode};
@@ -31,8 +31,8 @@ fn look(pool: &Pool, tree: &Tree, key: &[u8]) -> Option<(bool, bool, u64, Vec<u8
 
 #[test]
 fn what_each_operation_makes_of_each_state() {
-    let (rig, tree) = rig_with_tree(1, 64);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, 64);
+    let pool = &*fixture.pool;
     let key = b"key";
     let other = value(NEW, b"a longer raw part");
     let put = Op::Put { key, value: &other };
@@ -106,8 +106,8 @@ fn set(pool: &Pool, tree: &Tree, key: &[u8], state: &Option<(bool, bool, u64, Ve
 
 #[test]
 fn puts_split_and_removals_shrink() {
-    let (rig, tree) = rig_with_tree(1, 256);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, 256);
+    let pool = &*fixture.pool;
     let mut rng = Rng(1);
     let mut keys: Vec<u64> = (0..6000).map(|_| rng.next()).collect();
     for key in &keys {

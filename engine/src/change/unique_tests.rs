@@ -61,7 +61,7 @@ fn flood(pool: &Pool, index: &IndexTrees) {
 }
 
 struct Steps {
-    rig: PoolFixture,
+    fixture: PoolFixture,
     index: IndexTrees,
     pk_len: usize,
     /// Value -> clustered key of its entry.
@@ -70,18 +70,18 @@ struct Steps {
 
 impl Steps {
     fn new(seed: u64, mode: u8, pk_len: usize) -> Steps {
-        let rig = PoolFixture::create(seed, FRAMES);
-        let index = new_unique_index(&rig.pool, mode, pk_len);
+        let fixture = PoolFixture::create(seed, FRAMES);
+        let index = new_unique_index(&fixture.pool, mode, pk_len);
         index.delta.as_ref().unwrap().was_found(Presence::Absent, 100);
         Steps {
-            rig,
+            fixture,
             index,
             pk_len,
             model: BTreeMap::new(),
         }
     }
     fn insert(&mut self, n: u32, pk: u32) {
-        let (pool, index) = (&*self.rig.pool, &self.index);
+        let (pool, index) = (&*self.fixture.pool, &self.index);
         let is_lacking = lacks(pool, index, n, pk);
         if let Some(there) = self.model.get(&n) {
             assert!(!is_lacking, "value {n} of row {there}");
@@ -100,7 +100,7 @@ impl Steps {
         if let Some(pk) = self.model.remove(&n) {
             let key = &key_of(n, pk);
             let (if_stamp, marked) = (1, false);
-            submit(&self.rig.pool, &self.index, Op::Remove { key, if_stamp, marked }).unwrap();
+            submit(&self.fixture.pool, &self.index, Op::Remove { key, if_stamp, marked }).unwrap();
         }
     }
     fn step(&mut self, rng: &mut Rng) {
@@ -108,10 +108,10 @@ impl Steps {
         match rng.below(100) {
             0..=64 => self.insert(n, rng.below(1000) as u32),
             65..=89 => self.remove(n),
-            90..=93 => drop(merge_leaf(&self.rig.pool, &self.index, &value_of(n)).unwrap()),
-            94 => drop(sweep_step(&self.rig.pool, &self.index, 8).unwrap()),
+            90..=93 => drop(merge_leaf(&self.fixture.pool, &self.index, &value_of(n)).unwrap()),
+            94 => drop(sweep_step(&self.fixture.pool, &self.index, 8).unwrap()),
             95 => self.index.delta.as_ref().unwrap().begin_partition(),
-            96 => self.rig.pool.flush_all().unwrap(),
+            96 => self.fixture.pool.flush_all().unwrap(),
             97 => self.index.delta.as_ref().unwrap().buffer().set_buffering(match n % 4 {
                 0 => Buffering::None,
                 1 => Buffering::Purges,
@@ -120,7 +120,7 @@ impl Steps {
             _ => {
                 for n in n..(n + 40).min(VALUES) {
                     let expected: Vec<u32> = self.model.get(&n).copied().into_iter().collect();
-                    assert_eq!(found(&self.rig.pool, &self.index, n), expected);
+                    assert_eq!(found(&self.fixture.pool, &self.index, n), expected);
                 }
             }
         }
@@ -137,15 +137,15 @@ fn a_value_that_is_there_is_never_reported_as_lacking() {
             steps.step(&mut rng);
         }
         for n in 0..VALUES {
-            assert!(!(steps.model.contains_key(&n) && lacks(&steps.rig.pool, &steps.index, n, 5)));
+            assert!(!(steps.model.contains_key(&n) && lacks(&steps.fixture.pool, &steps.index, n, 5)));
         }
         assert_eq!(
-            spared(&steps.rig.pool) > 100,
+            spared(&steps.fixture.pool) > 100,
             pk_len > 0,
             "seed {seed}: {}",
-            spared(&steps.rig.pool)
+            spared(&steps.fixture.pool)
         );
-        unseen += spared(&steps.rig.pool);
+        unseen += spared(&steps.fixture.pool);
     }
     assert!(unseen > 1000, "{unseen}");
 }
@@ -155,10 +155,10 @@ fn a_value_that_is_there_is_never_reported_as_lacking() {
 fn of_two_threads_with_one_value_one_finds_the_others() {
     const THREADS: u32 = 4;
     for pk_len in [4, 0] {
-        let Steps { rig, index, .. } = Steps::new(9, 0, pk_len);
+        let Steps { fixture, index, .. } = Steps::new(9, 0, pk_len);
         let guards: Vec<Mutex<()>> = (0..16).map(|_| Mutex::new(())).collect();
         let (done, puts) = (AtomicBool::new(false), AtomicU64::new(0));
-        let (pool, index, guards, done, puts) = (&*rig.pool, &index, &guards, &done, &puts);
+        let (pool, index, guards, done, puts) = (&*fixture.pool, &index, &guards, &done, &puts);
         std::thread::scope(|scope| {
             let insert = |thread: u32| {
                 let mut rng = Rng(100 + thread as u64);
@@ -214,9 +214,9 @@ fn of_two_threads_with_one_value_one_finds_the_others() {
 fn an_entry_that_a_merge_brings_to_its_leaf_is_found() {
     let mut steps = Steps::new(3, 1, 4);
     (0..VALUES).step_by(2).for_each(|n| steps.insert(n, n));
-    drain(&steps.rig.pool, &steps.index).unwrap();
-    flood(&steps.rig.pool, &steps.index);
-    let (pool, index) = (&*steps.rig.pool, &steps.index);
+    drain(&steps.fixture.pool, &steps.index).unwrap();
+    flood(&steps.fixture.pool, &steps.index);
+    let (pool, index) = (&*steps.fixture.pool, &steps.index);
     let n = (1..VALUES)
         .step_by(2)
         .find(|n| lacks(pool, index, *n, 1))
@@ -236,9 +236,9 @@ fn an_entry_that_a_merge_brings_to_its_leaf_is_found() {
 #[test]
 fn of_an_empty_index_or_a_single_leaf_every_value_is_looked_up() {
     let mut steps = Steps::new(4, 1, 4);
-    assert!(!lacks(&steps.rig.pool, &steps.index, 1, 1));
+    assert!(!lacks(&steps.fixture.pool, &steps.index, 1, 1));
     steps.insert(1, 1);
-    assert!(!lacks(&steps.rig.pool, &steps.index, 2, 1));
+    assert!(!lacks(&steps.fixture.pool, &steps.index, 2, 1));
     steps.index.delta.as_ref().unwrap().discard();
-    assert!(!lacks(&steps.rig.pool, &steps.index, 3, 1));
+    assert!(!lacks(&steps.fixture.pool, &steps.index, 3, 1));
 }

@@ -25,12 +25,12 @@ fn numbers(n: u64) -> Vec<(Vec<u8>, Vec<u8>)> {
 #[test]
 fn builds_of_every_size_are_sound() {
     for n in [0, 1, 2, 50, 150, 300, 500, 5000, 60_000] {
-        let (rig, tree) = rig_with_tree(n, 1024);
+        let (fixture, tree) = fixture_with_tree(n, 1024);
         let entries = numbers(n);
-        assert_eq!(build(&rig.pool, tree, 100, &entries), n);
-        assert_eq!(check(&rig.pool, &tree, true).entries, n);
+        assert_eq!(build(&fixture.pool, tree, 100, &entries), n);
+        assert_eq!(check(&fixture.pool, &tree, true).entries, n);
         for (key, value) in entries.iter().step_by(97) {
-            assert_eq!(tree.get(&rig.pool, key).unwrap().unwrap().value(), value);
+            assert_eq!(tree.get(&fixture.pool, key).unwrap().unwrap().value(), value);
         }
     }
 }
@@ -38,18 +38,18 @@ fn builds_of_every_size_are_sound() {
 #[test]
 fn fill_is_kept_and_leaves_lie_in_order() {
     for fill in [50, 93, 100] {
-        let (rig, tree) = rig_with_tree(1, 1024);
+        let (fixture, tree) = fixture_with_tree(1, 1024);
         let entries = numbers(50_000);
-        build(&rig.pool, tree, fill, &entries);
-        let report = check(&rig.pool, &tree, true);
+        build(&fixture.pool, tree, fill, &entries);
+        let report = check(&fixture.pool, &tree, true);
         let bytes: usize = entries.iter().map(|(k, v)| 10 + k.len() + v.len()).sum();
         let is = 100.0 * bytes as f64 / (report.leaf_pages as usize * CAPACITY) as f64;
         assert!((is - fill as f64).abs() < 2.5, "{is:.1} instead of {fill}");
-        let mut leaf = tree.seek(&rig.pool, Seek::First, &[]).unwrap().unwrap();
+        let mut leaf = tree.seek(&fixture.pool, Seek::First, &[]).unwrap().unwrap();
         let (mut steps, mut neighbours) = (0, 0);
         loop {
             let no = leaf.page_no();
-            let Some(next) = tree.next_leaf(&rig.pool, leaf).unwrap() else {
+            let Some(next) = tree.next_leaf(&fixture.pool, leaf).unwrap() else {
                 break;
             };
             steps += 1;
@@ -62,11 +62,11 @@ fn fill_is_kept_and_leaves_lie_in_order() {
 
 #[test]
 fn long_keys_and_values() {
-    build_long(rig_with_tree(3, 2048));
-    build_long(rig_with_wide_tree(3, 4096));
+    build_long(fixture_with_tree(3, 2048));
+    build_long(fixture_with_wide_tree(3, 4096));
 }
 
-fn build_long((rig, tree): (PoolFixture, Tree)) {
+fn build_long((fixture, tree): (PoolFixture, Tree)) {
     let (key_max, entry_max) = (tree.key_max(), tree.entry_max());
     let mut entries = Vec::new();
     let mut rng = Rng(3);
@@ -82,23 +82,23 @@ fn build_long((rig, tree): (PoolFixture, Tree)) {
         entries.push((key, value));
     }
     entries.sort();
-    build(&rig.pool, tree, 100, &entries);
-    assert_eq!(check(&rig.pool, &tree, true).entries, 600);
+    build(&fixture.pool, tree, 100, &entries);
+    assert_eq!(check(&fixture.pool, &tree, true).entries, 600);
     for (key, _) in &entries {
-        put(&rig.pool, &tree, key, &[9; 30]);
+        put(&fixture.pool, &tree, key, &[9; 30]);
     }
-    check(&rig.pool, &tree, true);
+    check(&fixture.pool, &tree, true);
 }
 
 #[test]
 fn an_unfinished_build_leaves_a_tree_that_can_be_freed() {
-    let (rig, tree) = rig_with_tree(4, 1024);
-    let mut builder = Builder::new(&rig.pool, tree, 100);
+    let (fixture, tree) = fixture_with_tree(4, 1024);
+    let mut builder = Builder::new(&fixture.pool, tree, 100);
     for (key, value) in numbers(30_000) {
         builder.push(&key, &value).unwrap();
     }
     drop(builder);
-    assert!(check(&rig.pool, &tree, true).entries > 29_000);
-    TreeRemover::new(&rig.pool, &tree).remove().unwrap();
-    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+    assert!(check(&fixture.pool, &tree, true).entries > 29_000);
+    TreeRemover::new(&fixture.pool, &tree).remove().unwrap();
+    assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2);
 }

@@ -61,24 +61,24 @@ fn loads_of_every_size_are_sound() {
         (3000, KEY_MAX - 8, 40),
         (9000, 1500, 0),
     ] {
-        let (rig, tree) = rig_with_tree(n, 512);
-        let list = list_of(&rig.pool, &tree);
+        let (fixture, tree) = fixture_with_tree(n, 512);
+        let list = list_of(&fixture.pool, &tree);
         let entries = entries(n, key_len, value_len);
-        assert_eq!(load(&rig.pool, tree, list, &entries).unwrap(), n);
-        check(&rig.pool, &tree, true);
-        assert!(content(&rig.pool, &tree) == entries, "{n} entries");
-        list.free_all(&rig.pool).unwrap();
-        check(&rig.pool, &tree, true);
+        assert_eq!(load(&fixture.pool, tree, list, &entries).unwrap(), n);
+        check(&fixture.pool, &tree, true);
+        assert!(content(&fixture.pool, &tree) == entries, "{n} entries");
+        list.free_all(&fixture.pool).unwrap();
+        check(&fixture.pool, &tree, true);
         // The tree takes changes as any other tree does.
         let was_there = n > 1;
         assert_eq!(
-            put(&rig.pool, &tree, &3u64.to_be_bytes(), b"new"),
+            put(&fixture.pool, &tree, &3u64.to_be_bytes(), b"new"),
             !was_there || key_len > 0
         );
-        put(&rig.pool, &tree, b"\xff", b"behind all");
-        check(&rig.pool, &tree, true);
-        TreeRemover::new(&rig.pool, &tree).remove().unwrap();
-        assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2);
+        put(&fixture.pool, &tree, b"\xff", b"behind all");
+        check(&fixture.pool, &tree, true);
+        TreeRemover::new(&fixture.pool, &tree).remove().unwrap();
+        assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2);
     }
 }
 
@@ -94,36 +94,36 @@ fn loaded_entries_are_removed_and_others_stay() {
         (9000, 1500, 0),
     ] {
         for others in [0, 40] {
-            let (rig, tree) = rig_with_tree(n, 512);
-            let before = space::usage(&rig.pool, FILE).unwrap().used;
-            let list = list_of(&rig.pool, &tree);
-            load(&rig.pool, tree, list, &entries(n, key_len, value_len)).unwrap();
+            let (fixture, tree) = fixture_with_tree(n, 512);
+            let before = space::usage(&fixture.pool, FILE).unwrap().used;
+            let list = list_of(&fixture.pool, &tree);
+            load(&fixture.pool, tree, list, &entries(n, key_len, value_len)).unwrap();
             let mut kept = Entries::new();
             for i in 0..others {
                 let key = [&(i * n / 14 + 1).to_be_bytes()[..], b"other"].concat();
-                put(&rig.pool, &tree, &key, b"other");
+                put(&fixture.pool, &tree, &key, b"other");
                 kept.push((key, b"other".to_vec()));
             }
             kept.sort();
             kept.dedup();
             let (mut from, mut removed) = (Vec::new(), 0);
-            let logged = rig.pool.counters().redo_log_bytes.get();
+            let logged = fixture.pool.counters().redo_log_bytes.get();
             loop {
                 let doomed = &mut |_: &[u8], value: &[u8]| Ok(value != b"other");
-                let (some, done) = remove_loaded(&rig.pool, &tree, &mut from, &mut 7, doomed).unwrap();
+                let (some, done) = remove_loaded(&fixture.pool, &tree, &mut from, &mut 7, doomed).unwrap();
                 removed += some;
-                check(&rig.pool, &tree, false);
+                check(&fixture.pool, &tree, false);
                 if done {
                     break;
                 }
             }
-            let logged = rig.pool.counters().redo_log_bytes.get() - logged;
+            let logged = fixture.pool.counters().redo_log_bytes.get() - logged;
             assert_eq!(removed as u64, n);
-            assert!(content(&rig.pool, &tree) == kept, "{n} entries, {others} others");
+            assert!(content(&fixture.pool, &tree) == kept, "{n} entries, {others} others");
             let leaves = n * (value_len + key_len / 2 + 20) as u64 / (crate::pool::PAGE_SIZE as u64 / 2);
             if others == 0 {
-                assert!(tree.is_empty(&rig.pool).unwrap(), "{n} entries of {key_len}");
-                assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, before);
+                assert!(tree.is_empty(&fixture.pool).unwrap(), "{n} entries of {key_len}");
+                assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, before);
                 assert!(
                     logged < leaves * 1500 + 40_000,
                     "{logged} bytes logged for {leaves} leaves"
@@ -135,13 +135,13 @@ fn loaded_entries_are_removed_and_others_stay() {
 
 #[test]
 fn pages_are_written_once_and_hardly_logged() {
-    let (rig, tree) = rig_with_tree(1, 128);
-    let list = list_of(&rig.pool, &tree);
-    let counters = rig.pool.counters().clone();
+    let (fixture, tree) = fixture_with_tree(1, 128);
+    let list = list_of(&fixture.pool, &tree);
+    let counters = fixture.pool.counters().clone();
     let before = (counters.data_written.get(), counters.redo_log_bytes.get());
     let entries = entries(60_000, 0, 100);
-    load(&rig.pool, tree, list, &entries).unwrap();
-    let pages = check(&rig.pool, &tree, true).pages.len() as u64;
+    load(&fixture.pool, tree, list, &entries).unwrap();
+    let pages = check(&fixture.pool, &tree, true).pages.len() as u64;
     let written = counters.data_written.get() - before.0;
     let bytes = pages * crate::pool::PAGE_SIZE as u64;
     assert!(written <= bytes + (1 << 20), "{written} bytes written for {bytes}");
@@ -151,18 +151,18 @@ fn pages_are_written_once_and_hardly_logged() {
 
 #[test]
 fn a_full_disk_ends_the_load_and_gives_everything_back() {
-    let (rig, tree) = rig_with_tree(2, 128);
-    let list = list_of(&rig.pool, &tree);
-    leave_space(&rig.disk, 6 << 20);
-    let full = load(&rig.pool, tree, list, &entries(60_000, 0, 500));
+    let (fixture, tree) = fixture_with_tree(2, 128);
+    let list = list_of(&fixture.pool, &tree);
+    leave_space(&fixture.disk, 6 << 20);
+    let full = load(&fixture.pool, tree, list, &entries(60_000, 0, 500));
     assert!(matches!(full, Err(Error::Full(_))), "{full:?}");
-    list.free_all(&rig.pool).unwrap();
-    assert!(content(&rig.pool, &tree).is_empty());
-    assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 3);
-    rig.disk.set_space(None);
-    let list = list_of(&rig.pool, &tree);
-    load(&rig.pool, tree, list, &entries(5000, 0, 500)).unwrap();
-    check(&rig.pool, &tree, true);
+    list.free_all(&fixture.pool).unwrap();
+    assert!(content(&fixture.pool, &tree).is_empty());
+    assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 3);
+    fixture.disk.set_space(None);
+    let list = list_of(&fixture.pool, &tree);
+    load(&fixture.pool, tree, list, &entries(5000, 0, 500)).unwrap();
+    check(&fixture.pool, &tree, true);
 }
 
 /// The log has images of the pages' old content. The pool of recovery is so small that it must
@@ -170,21 +170,21 @@ fn a_full_disk_ends_the_load_and_gives_everything_back() {
 /// those pages to the load.
 #[test]
 fn recovery_in_a_small_pool_does_not_overwrite_a_load() {
-    let rig = PoolFixture::create(1, 200);
-    let tree = new_tree(&rig.pool);
-    checkpoint(&rig.pool);
-    let other = add_tree(&rig.pool, 6);
+    let fixture = PoolFixture::create(1, 200);
+    let tree = new_tree(&fixture.pool);
+    checkpoint(&fixture.pool);
+    let other = add_tree(&fixture.pool, 6);
     for (key, value) in entries(4500, 0, 500) {
-        put(&rig.pool, &other, &key, &value);
+        put(&fixture.pool, &other, &key, &value);
     }
-    TreeRemover::new(&rig.pool, &other).remove().unwrap();
-    let list = list_of(&rig.pool, &tree);
+    TreeRemover::new(&fixture.pool, &other).remove().unwrap();
+    let list = list_of(&fixture.pool, &tree);
     let new = entries(4000, 0, 500);
-    load(&rig.pool, tree, list, &new).unwrap();
-    let after = rig.disk.crash(1);
-    drop(rig);
-    let rig = PoolFixture::recover(after, 24, &mut |_, _| ());
-    assert!(content(&rig.pool, &tree) == new);
+    load(&fixture.pool, tree, list, &new).unwrap();
+    let after = fixture.disk.crash(1);
+    drop(fixture);
+    let fixture = PoolFixture::recover(after, 24, &mut |_, _| ());
+    assert!(content(&fixture.pool, &tree) == new);
 }
 
 /// The pages that the load gets held another tree. Its changes are in the log and in dirty frames:
@@ -195,41 +195,41 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
     let new = entries(4000, 0, 700);
     let (mut n, mut whole, mut none) = (1, 0, 0);
     loop {
-        let rig = PoolFixture::create(n, 96);
-        let tree = new_tree(&rig.pool);
-        let other = add_tree(&rig.pool, 6);
+        let fixture = PoolFixture::create(n, 96);
+        let tree = new_tree(&fixture.pool);
+        let other = add_tree(&fixture.pool, 6);
         for (key, value) in &old {
-            put(&rig.pool, &other, key, value);
+            put(&fixture.pool, &other, key, value);
         }
         // Some old pages are durable in place, and the log has later changes of them.
-        checkpoint(&rig.pool);
+        checkpoint(&fixture.pool);
         for (key, _) in old.iter().step_by(3) {
-            put(&rig.pool, &other, key, b"shorter");
+            put(&fixture.pool, &other, key, b"shorter");
         }
-        rig.pool.flusher().step(20).unwrap();
-        TreeRemover::new(&rig.pool, &other).remove().unwrap();
-        let list = list_of(&rig.pool, &tree);
-        let base = rig.disk.changes();
-        rig.disk.crash_at(base + n);
-        let done = load(&rig.pool, tree, list, &new);
-        let crashed = rig.disk.is_dead();
-        let after = rig.disk.crash(n * 13);
-        drop(rig);
-        let rig = PoolFixture::recover(after, 96, &mut |_, _| ());
-        list.free_all(&rig.pool).unwrap();
-        let found = content(&rig.pool, &tree);
+        fixture.pool.flusher().step(20).unwrap();
+        TreeRemover::new(&fixture.pool, &other).remove().unwrap();
+        let list = list_of(&fixture.pool, &tree);
+        let base = fixture.disk.changes();
+        fixture.disk.crash_at(base + n);
+        let done = load(&fixture.pool, tree, list, &new);
+        let crashed = fixture.disk.is_dead();
+        let after = fixture.disk.crash(n * 13);
+        drop(fixture);
+        let fixture = PoolFixture::recover(after, 96, &mut |_, _| ());
+        list.free_all(&fixture.pool).unwrap();
+        let found = content(&fixture.pool, &tree);
         assert!(found.is_empty() || found == new, "crash {n}: {} entries", found.len());
         assert!(done.is_err() || found == new, "crash {n}: the load was durable");
-        check(&rig.pool, &tree, true);
+        check(&fixture.pool, &tree, true);
         whole += (found == new) as u32;
         none += found.is_empty() as u32;
         // Once more, over the pages of the first attempt.
         if found.is_empty() {
-            let list = list_of(&rig.pool, &tree);
-            load(&rig.pool, tree, list, &new).unwrap();
-            checkpoint(&rig.pool);
-            let rig = PoolFixture::recover(rig.disk.crash(n), 96, &mut |_, _| ());
-            assert!(content(&rig.pool, &tree) == new);
+            let list = list_of(&fixture.pool, &tree);
+            load(&fixture.pool, tree, list, &new).unwrap();
+            checkpoint(&fixture.pool);
+            let fixture = PoolFixture::recover(fixture.disk.crash(n), 96, &mut |_, _| ());
+            assert!(content(&fixture.pool, &tree) == new);
         }
         if !crashed {
             break;
@@ -245,8 +245,8 @@ fn a_crash_at_any_write_leaves_all_or_nothing() {
 #[test]
 fn a_remembered_leaf_that_a_load_got_is_not_taken() {
     for (was_written, is_read) in [(false, false), (true, false), (true, true)] {
-        let (rig, tree) = rig_with_tree(7, 1024);
-        let pool = rig.pool.clone();
+        let (fixture, tree) = fixture_with_tree(7, 1024);
+        let pool = fixture.pool.clone();
         let other = add_tree(&pool, 9);
         let key = |n: u32| n.to_be_bytes();
         for n in 0..9000 {
@@ -285,8 +285,8 @@ fn a_remembered_leaf_that_a_load_got_is_not_taken() {
 /// The last step failed at the extent when it was half done, and that stopped the engine.
 #[test]
 fn a_load_that_meets_a_broken_map_at_its_end_fails_before_it_changes_anything() {
-    let (rig, tree) = rig_with_tree(7, 1024);
-    let pool = rig.pool.clone();
+    let (fixture, tree) = fixture_with_tree(7, 1024);
+    let pool = fixture.pool.clone();
     let list = list_of(&pool, &tree);
     let mut load = Loader::new(&pool, tree, list, 90).unwrap();
     for n in 0..9000u32 {

@@ -48,8 +48,8 @@ fn settle(pool: &Pool) {
 }
 
 fn run(n: u64, frames: usize) {
-    let (rig, tree) = rig_with_tree(1, frames);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, frames);
+    let pool = &*fixture.pool;
     writes(pool, &tree, n);
     reads(pool, &tree, n);
     changes(pool, &tree, n);

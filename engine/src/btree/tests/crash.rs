@@ -41,8 +41,8 @@ fn change(pool: &Pool, tree: &Tree, rng: &mut Rng, deletes: usize, history: &mut
 }
 
 /// Random changes, flushes and checkpoints until all is done or the disk dies.
-fn work(rig: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durable: &mut Lsn) -> Result<()> {
-    let pool = &*rig.pool;
+fn work(fixture: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durable: &mut Lsn) -> Result<()> {
+    let pool = &*fixture.pool;
     let mut rng = Rng(seed);
     for step in 0..1500 {
         change(pool, tree, &mut rng, [10, 85][step / 400 % 2], history)?;
@@ -65,17 +65,17 @@ fn work(rig: &PoolFixture, tree: &Tree, seed: u64, history: &mut History, durabl
 fn recover(disk: Arc<SimDisk>) -> (PoolFixture, Lsn) {
     // Changes before the checkpoint are in place: recovery does not read them.
     let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
-    let rig = PoolFixture::recover(disk, WIDE_FRAMES, &mut |lsn, _| end = end.max(lsn));
-    (rig, end)
+    let fixture = PoolFixture::recover(disk, WIDE_FRAMES, &mut |lsn, _| end = end.max(lsn));
+    (fixture, end)
 }
 
 fn started(seed: u64) -> (PoolFixture, Tree) {
-    begun(rig_with_tree(seed, FRAMES))
+    begun(fixture_with_tree(seed, FRAMES))
 }
-fn begun((rig, tree): (PoolFixture, Tree)) -> (PoolFixture, Tree) {
-    let lsn = rig.pool.redo().lsn();
-    rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
-    (rig, tree)
+fn begun((fixture, tree): (PoolFixture, Tree)) -> (PoolFixture, Tree) {
+    let lsn = fixture.pool.redo().lsn();
+    fixture.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+    (fixture, tree)
 }
 
 /// A change without effect is not in the log, and its LSN is 0. It is skipped: the crash may have
@@ -92,27 +92,27 @@ fn replay(history: &History, counts: impl Fn(Lsn) -> bool) -> Model {
 }
 
 fn crash_in_changes(seed: u64, wide: bool, at: Option<u64>) -> u64 {
-    let (rig, tree) = match wide {
+    let (fixture, tree) = match wide {
         false => started(seed),
-        true => begun(rig_with_wide_tree(seed, WIDE_FRAMES)),
+        true => begun(fixture_with_wide_tree(seed, WIDE_FRAMES)),
     };
-    let before = rig.disk.changes();
+    let before = fixture.disk.changes();
     if let Some(at) = at {
-        rig.disk.crash_at(before + at);
+        fixture.disk.crash_at(before + at);
     }
     let (mut history, mut durable) = (History::new(), 0);
-    let outcome = work(&rig, &tree, seed, &mut history, &mut durable);
-    let changes = rig.disk.changes() - before;
-    assert_eq!(outcome.is_err(), rig.disk.is_dead());
-    let disk = rig.disk.crash(seed ^ 0xC0FFEE);
-    drop(rig);
-    let (rig, end) = recover(disk);
+    let outcome = work(&fixture, &tree, seed, &mut history, &mut durable);
+    let changes = fixture.disk.changes() - before;
+    assert_eq!(outcome.is_err(), fixture.disk.is_dead());
+    let disk = fixture.disk.crash(seed ^ 0xC0FFEE);
+    drop(fixture);
+    let (fixture, end) = recover(disk);
     let end = end.max(durable);
     let model = replay(&history, |lsn| lsn <= end);
     let other = replay(&history, |lsn| lsn <= end || lsn == UNKNOWN);
     let mut found = Model::new();
     let report = tree
-        .verify(&rig.pool, &mut |k, v| {
+        .verify(&fixture.pool, &mut |k, v| {
             found.insert(k.to_vec(), v.to_vec());
             None
         })
@@ -125,15 +125,15 @@ fn crash_in_changes(seed: u64, wide: bool, at: Option<u64>) -> u64 {
         model.len()
     );
     assert_eq!(
-        space::usage(&rig.pool, FILE).unwrap().used as usize,
+        space::usage(&fixture.pool, FILE).unwrap().used as usize,
         report.pages.len() + 2
     );
     // The tree still takes changes.
     let mut history = History::new();
     for _ in 0..50 {
-        change(&rig.pool, &tree, &mut Rng(seed), 30, &mut history).unwrap();
+        change(&fixture.pool, &tree, &mut Rng(seed), 30, &mut history).unwrap();
     }
-    check(&rig.pool, &tree, true);
+    check(&fixture.pool, &tree, true);
     changes
 }
 
@@ -151,26 +151,26 @@ fn changes_survive_a_crash_anywhere() {
 
 #[test]
 fn a_build_cut_short_by_a_crash_can_be_freed() {
-    let build = |rig: &PoolFixture, tree: Tree| -> Result<()> {
-        let mut builder = Builder::new(&rig.pool, tree, 95);
+    let build = |fixture: &PoolFixture, tree: Tree| -> Result<()> {
+        let mut builder = Builder::new(&fixture.pool, tree, 95);
         for n in 0..4000u64 {
             builder.push(&n.to_be_bytes(), &[n as u8; ENTRY_MAX / 8])?;
         }
         builder.finish()?;
-        TreeRemover::new(&rig.pool, &tree).remove()
+        TreeRemover::new(&fixture.pool, &tree).remove()
     };
-    let (rig, tree) = started(1);
-    let before = rig.disk.changes();
-    build(&rig, tree).unwrap();
-    let total = rig.disk.changes() - before;
+    let (fixture, tree) = started(1);
+    let before = fixture.disk.changes();
+    build(&fixture, tree).unwrap();
+    let total = fixture.disk.changes() - before;
     for at in (1..total).step_by((total / 12).max(1) as usize) {
-        let (rig, tree) = started(1);
-        rig.disk.crash_at(rig.disk.changes() + at);
-        assert!(build(&rig, tree).is_err());
-        let disk = rig.disk.crash(at);
-        drop(rig);
-        let (rig, _) = recover(disk);
-        TreeRemover::new(&rig.pool, &tree).remove().unwrap();
-        assert_eq!(space::usage(&rig.pool, FILE).unwrap().used, 2, "crash at {at}");
+        let (fixture, tree) = started(1);
+        fixture.disk.crash_at(fixture.disk.changes() + at);
+        assert!(build(&fixture, tree).is_err());
+        let disk = fixture.disk.crash(at);
+        drop(fixture);
+        let (fixture, _) = recover(disk);
+        TreeRemover::new(&fixture.pool, &tree).remove().unwrap();
+        assert_eq!(space::usage(&fixture.pool, FILE).unwrap().used, 2, "crash at {at}");
     }
 }

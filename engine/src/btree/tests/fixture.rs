@@ -28,16 +28,16 @@ pub(crate) fn add_tree(pool: &Pool, index: u32) -> Tree {
 pub(crate) fn index_of(tree: &Tree) -> Index {
     Index::new("i", false, *tree, None)
 }
-pub(crate) fn rig_with_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
-    let rig = PoolFixture::create(seed, frames);
-    let tree = new_tree(&rig.pool);
-    (rig, tree)
+pub(crate) fn fixture_with_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
+    let fixture = PoolFixture::create(seed, frames);
+    let tree = new_tree(&fixture.pool);
+    (fixture, tree)
 }
-pub(crate) fn rig_with_wide_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
-    let rig = PoolFixture::create(seed, frames);
-    space::create_file(&rig.pool, FILE, false).unwrap();
-    let tree = add_tree(&rig.pool, INDEX | WIDE_BIT);
-    (rig, tree)
+pub(crate) fn fixture_with_wide_tree(seed: u64, frames: usize) -> (PoolFixture, Tree) {
+    let fixture = PoolFixture::create(seed, frames);
+    space::create_file(&fixture.pool, FILE, false).unwrap();
+    let tree = add_tree(&fixture.pool, INDEX | WIDE_BIT);
+    (fixture, tree)
 }
 /// Inserts or overwrites. True: the entry is new.
 pub(crate) fn put(pool: &Pool, tree: &Tree, key: &[u8], value: &[u8]) -> bool {

@@ -65,15 +65,15 @@ impl Shape {
 }
 
 fn run(seed: u64, shape: Shape, rounds: usize, steps: usize) {
-    run_in(rig_with_tree(seed, 256), seed, shape, rounds, steps);
+    run_in(fixture_with_tree(seed, 256), seed, shape, rounds, steps);
 }
 
 fn run_wide(seed: u64, shape: Shape, rounds: usize, steps: usize) {
-    run_in(rig_with_wide_tree(seed, 512), seed, shape, rounds, steps);
+    run_in(fixture_with_wide_tree(seed, 512), seed, shape, rounds, steps);
 }
 
-fn run_in((rig, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usize, steps: usize) {
-    let pool = &*rig.pool;
+fn run_in((fixture, tree): (PoolFixture, Tree), seed: u64, shape: Shape, rounds: usize, steps: usize) {
+    let pool = &*fixture.pool;
     let mut rng = Rng(seed);
     let mut model = Model::new();
     for round in 0..rounds {
@@ -208,13 +208,13 @@ fn long_values() {
 #[test]
 fn ascending_and_descending_loads_leave_full_pages() {
     for descending in [false, true] {
-        let (rig, tree) = rig_with_tree(1, 512);
+        let (fixture, tree) = fixture_with_tree(1, 512);
         let n = 20_000u64;
         for i in 0..n {
             let key = if descending { n - i } else { i };
-            put(&rig.pool, &tree, &key.to_be_bytes(), &[1; 60]);
+            put(&fixture.pool, &tree, &key.to_be_bytes(), &[1; 60]);
         }
-        let report = check(&rig.pool, &tree, true);
+        let report = check(&fixture.pool, &tree, true);
         let bytes = n as usize * (10 + 8 + 60);
         let fill = bytes as f64 / (report.leaf_pages as usize * crate::btree::node::CAPACITY) as f64;
         assert!(fill > 0.97, "descending {descending}: leaves are {fill:.2} full");
@@ -223,18 +223,18 @@ fn ascending_and_descending_loads_leave_full_pages() {
 
 #[test]
 fn two_interleaved_ascending_runs_leave_full_pages() {
-    let (rig, tree) = rig_with_tree(1, 512);
+    let (fixture, tree) = fixture_with_tree(1, 512);
     let n = 10_000u64;
     for run in [0u64, 1 << 40] {
         for i in 0..n {
-            put(&rig.pool, &tree, &(run + i).to_be_bytes(), &[1; 60]);
+            put(&fixture.pool, &tree, &(run + i).to_be_bytes(), &[1; 60]);
         }
     }
     // A run in the middle, before existing keys.
     for i in 0..n {
-        put(&rig.pool, &tree, &((1 << 30) + i).to_be_bytes(), &[1; 60]);
+        put(&fixture.pool, &tree, &((1 << 30) + i).to_be_bytes(), &[1; 60]);
     }
-    let report = check(&rig.pool, &tree, true);
+    let report = check(&fixture.pool, &tree, true);
     let fill = (3 * n as usize * 78) as f64 / (report.leaf_pages as usize * crate::btree::node::CAPACITY) as f64;
     assert!(fill > 0.95, "leaves are {fill:.2} full");
 }
@@ -242,15 +242,15 @@ fn two_interleaved_ascending_runs_leave_full_pages() {
 /// Under one parent; the tree has a root and leaves.
 #[test]
 fn estimates_of_short_ranges_are_exact() {
-    let (rig, tree) = rig_with_tree(7, 1024);
+    let (fixture, tree) = fixture_with_tree(7, 1024);
     let mut rng = Rng(7);
     let mut keys: Vec<[u8; 8]> = (0..8_000).map(|_| (rng.next() >> 20).to_be_bytes()).collect();
     keys.sort_unstable();
     keys.dedup();
     for key in &keys {
-        put(&rig.pool, &tree, key, &[1; 40]);
+        put(&fixture.pool, &tree, key, &[1; 40]);
     }
-    let pool = &*rig.pool;
+    let pool = &*fixture.pool;
     let borders: Vec<Vec<u8>> = {
         let mut leaf = tree.seek(pool, Seek::First, &[]).unwrap();
         std::iter::from_fn(|| {
@@ -294,13 +294,13 @@ fn estimates_of_short_ranges_are_exact() {
 
 #[test]
 fn estimates_are_near() {
-    let (rig, tree) = rig_with_tree(7, 1024);
+    let (fixture, tree) = fixture_with_tree(7, 1024);
     let mut rng = Rng(7);
     let n = 40_000u64;
     for _ in 0..n {
-        put(&rig.pool, &tree, &(rng.next() >> 20).to_be_bytes(), &[1; 40]);
+        put(&fixture.pool, &tree, &(rng.next() >> 20).to_be_bytes(), &[1; 40]);
     }
-    let pool = &*rig.pool;
+    let pool = &*fixture.pool;
     let key = |share: f64| ((share * (1u64 << 44) as f64) as u64).to_be_bytes();
     for (lo, hi) in [(0.0, 1.0), (0.1, 0.2), (0.5, 0.9), (0.3, 0.301), (0.7, 0.7001)] {
         let estimate = tree.estimate_range(pool, Some(&key(lo)), Some(&key(hi))).unwrap() as f64;
@@ -325,8 +325,8 @@ fn estimates_are_near() {
 
 #[test]
 fn a_hint_finds_the_leaf_or_is_ignored() {
-    let (rig, tree) = rig_with_tree(8, 256);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(8, 256);
+    let pool = &*fixture.pool;
     for i in 0..3000u64 {
         put(pool, &tree, &i.to_be_bytes(), &[1; 60]);
     }
@@ -352,8 +352,8 @@ fn a_hint_finds_the_leaf_or_is_ignored() {
 
 #[test]
 fn revisit_finds_only_what_is_unchanged() {
-    let (rig, tree) = rig_with_tree(9, 256);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(9, 256);
+    let pool = &*fixture.pool;
     for i in 0..3000u64 {
         put(pool, &tree, &i.to_be_bytes(), &[1; 60]);
     }
@@ -382,8 +382,8 @@ fn revisit_finds_only_what_is_unchanged() {
 #[test]
 fn a_full_file_fails_before_anything_changes() {
     const BIG: usize = ENTRY_MAX / 2;
-    let (rig, tree) = rig_with_tree(10, 256);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(10, 256);
+    let pool = &*fixture.pool;
     let mut n = 0u64;
     let full = loop {
         let key = n.to_be_bytes();
@@ -403,7 +403,7 @@ fn a_full_file_fails_before_anything_changes() {
             checkpoint(pool);
         }
         if n == 10_000 {
-            leave_space(&rig.disk, 1 << 20);
+            leave_space(&fixture.disk, 1 << 20);
         }
         assert!(n < 20_000);
     };
@@ -415,8 +415,8 @@ fn a_full_file_fails_before_anything_changes() {
 
 #[test]
 fn damage_is_found_and_named() {
-    let (rig, tree) = rig_with_tree(11, 256);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(11, 256);
+    let pool = &*fixture.pool;
     for i in 0..3000u64 {
         put(pool, &tree, &i.to_be_bytes(), &[1; 60]);
     }

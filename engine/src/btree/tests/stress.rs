@@ -121,8 +121,8 @@ fn read(pool: &Pool, tree: &Tree, stop: &AtomicBool) {
 
 #[test]
 fn writers_scanners_and_readers() {
-    let (rig, tree) = rig_with_tree(1, 64);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, 64);
+    let pool = &*fixture.pool;
     for n in (0..KEYS).step_by(STABLE) {
         put(pool, &tree, &key(n), &value(n, 50));
     }
@@ -179,8 +179,8 @@ fn writers_scanners_and_readers() {
 fn one_hot_spot() {
     // All threads at the right end: the descent races with root and leaf splits.
     for round in 0..8u64 {
-        let (rig, tree) = rig_with_tree(round, 256);
-        let pool = &*rig.pool;
+        let (fixture, tree) = fixture_with_tree(round, 256);
+        let pool = &*fixture.pool;
         let next = AtomicUsize::new(0);
         std::thread::scope(|s| {
             for _ in 0..4 {

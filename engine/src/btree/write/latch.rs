@@ -237,29 +237,29 @@ impl Tree {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::btree::tests::fixture::{check, put, rig_with_tree};
+    use crate::btree::tests::fixture::{check, fixture_with_tree, put};
 
     /// Removals without a merge after them leave sparse leaves.
     #[test]
     fn sparse_leaves_are_merged_in_one_walk() {
-        let (rig, tree) = rig_with_tree(7, 400);
+        let (fixture, tree) = fixture_with_tree(7, 400);
         let keys: Vec<[u8; 4]> = (0..4000u32).map(|n| n.to_be_bytes()).collect();
         keys.iter()
-            .for_each(|key| assert!(put(&rig.pool, &tree, key, &[9; 200])));
+            .for_each(|key| assert!(put(&fixture.pool, &tree, key, &[9; 200])));
         for key in keys.iter().enumerate().filter(|(n, _)| n % 20 != 0).map(|(_, key)| key) {
-            let mut mtr = begin(&rig.pool).unwrap();
+            let mut mtr = begin(&fixture.pool).unwrap();
             let at = tree.leaf_for_write(&mut mtr, key, Intent::Leaf, None).unwrap();
             at.remove(&mut mtr).unwrap();
             mtr.commit();
         }
-        let before = tree.stats(&rig.pool).unwrap().leaf_pages;
-        let stopped = tree.merge_sparse(&rig.pool, &|| Err(Error::Interrupted));
+        let before = tree.stats(&fixture.pool).unwrap().leaf_pages;
+        let stopped = tree.merge_sparse(&fixture.pool, &|| Err(Error::Interrupted));
         assert_eq!(stopped, Err(Error::Interrupted));
-        let merges = tree.merge_sparse(&rig.pool, &|| Ok(())).unwrap();
-        let after = tree.stats(&rig.pool).unwrap().leaf_pages;
+        let merges = tree.merge_sparse(&fixture.pool, &|| Ok(())).unwrap();
+        let after = tree.stats(&fixture.pool).unwrap().leaf_pages;
         assert_eq!(before - after, merges);
         assert!(after * 4 < before, "{before} leaves, {after} after {merges} merges");
-        assert_eq!(check(&rig.pool, &tree, true).entries, 200);
-        assert_eq!(tree.merge_sparse(&rig.pool, &|| Ok(())), Ok(0));
+        assert_eq!(check(&fixture.pool, &tree, true).entries, 200);
+        assert_eq!(tree.merge_sparse(&fixture.pool, &|| Ok(())), Ok(0));
     }
 }

@@ -253,7 +253,7 @@ fn fit_together(mtr: &Mtr<'_>, left: PageHandle, right: PageHandle, lost: (usize
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::btree::tests::fixture::{add_tree, delete, put, rig_with_tree};
+    use crate::btree::tests::fixture::{add_tree, delete, fixture_with_tree, put};
     use crate::btree::Intent;
     use crate::pool::PAGE_SIZE;
 
@@ -261,8 +261,8 @@ mod tests {
     /// was freed.
     #[test]
     fn a_node_is_not_merged_with_one_that_is_no_neighbour() {
-        let (rig, tree) = rig_with_tree(1, 256);
-        let pool = &*rig.pool;
+        let (fixture, tree) = fixture_with_tree(1, 256);
+        let pool = &*fixture.pool;
         let other = add_tree(pool, 6);
         put(pool, &other, b"other", b"value");
         let keys: Vec<_> = (0..200u32).map(u32::to_be_bytes).collect();

@@ -16,8 +16,8 @@ fn put(pool: &Pool, index: &IndexTrees, key: &[u8]) {
 #[test]
 fn after_a_restart_at_the_last_number_entries_are_counted_once() {
     for last in [u16::MAX - 2, u16::MAX - 1, u16::MAX] {
-        let rig = PoolFixture::create(1, 128);
-        let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+        let fixture = PoolFixture::create(1, 128);
+        let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
         index.delta.as_ref().unwrap().summary.partitions.set_range(last, last);
         put(pool, &index, b"old");
         let index = found_again(pool, &index, 1);
@@ -39,8 +39,8 @@ fn after_a_restart_at_the_last_number_entries_are_counted_once() {
 /// The estimate of what a restart found shrinks with the count, and goes with the index.
 #[test]
 fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
-    let rig = PoolFixture::create(7, 512);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(7, 512);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     (0..5000).for_each(|n| put(pool, &index, format!("{n:05}").as_bytes()));
     let bytes = index.delta.as_ref().unwrap().bytes();
     for discards in [false, true] {
@@ -67,8 +67,8 @@ fn what_is_not_counted_is_estimated_and_forgotten_with_the_index() {
 /// not grow meanwhile.
 #[test]
 fn after_a_restart_with_all_partitions_the_newest_is_counted_as_newest() {
-    let rig = PoolFixture::create(9, 512);
-    let (pool, index) = (&*rig.pool, new_unique_index(&rig.pool, 1, 4));
+    let fixture = PoolFixture::create(9, 512);
+    let (pool, index) = (&*fixture.pool, new_unique_index(&fixture.pool, 1, 4));
     let last = PARTITIONS_MAX as u16 - 1;
     let delta = index.delta.as_ref().unwrap();
     (0..9000u32).for_each(|n| put(pool, &index, &[n.to_be_bytes(), [0; 4]].concat()));

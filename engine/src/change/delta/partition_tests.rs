@@ -19,8 +19,8 @@ fn put(pool: &Pool, index: &IndexTrees, key: &[u8]) {
 /// not closed any more, and grew out of memory.
 #[test]
 fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
-    let rig = PoolFixture::create(2, 128);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(2, 128);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     delta.summary.partitions.set_range(u16::MAX - 1, u16::MAX - 1);
     put(pool, &index, b"old");
@@ -46,8 +46,8 @@ fn an_index_whose_numbers_are_used_up_takes_no_more_until_it_is_empty() {
 /// had made room. Soon there was no number left, and the newest partition was not closed any more.
 #[test]
 fn of_several_appenders_at_a_full_partition_one_begins_the_next() {
-    let rig = PoolFixture::create(10, 512);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(10, 512);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.clone().unwrap();
     let other = delta.clone();
     at(SyncPoint::PartitionDue, move || other.begin_partition());
@@ -61,8 +61,8 @@ fn of_several_appenders_at_a_full_partition_one_begins_the_next() {
 }
 
 /// `number` indexes that share the memory for newest partitions. Their figures need no pages.
-fn sharing(rig: &PoolFixture, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
-    let index = new_index(&rig.pool, 1);
+fn sharing(fixture: &PoolFixture, number: usize) -> (Arc<ChangeBuffer>, Vec<Delta>) {
+    let index = new_index(&fixture.pool, 1);
     let first = index.delta.as_ref().unwrap();
     let all = (0..number).map(|_| Delta::fresh(first.tree, first.buffer()));
     (first.buffer().clone(), all.collect())

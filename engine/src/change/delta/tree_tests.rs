@@ -18,11 +18,11 @@ fn put(pool: &Pool, index: &IndexTrees, key: &[u8]) {
 /// late count down must not hide entries that came meanwhile.
 #[test]
 fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
-    let rig = PoolFixture::create(3, 512);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(3, 512);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.clone().unwrap();
     (0..20).for_each(|n| put(pool, &index, format!("a{n}").as_bytes()));
-    let (other_pool, other) = (rig.pool.clone(), index.clone());
+    let (other_pool, other) = (fixture.pool.clone(), index.clone());
     at(SyncPoint::MergedToBeCounted, move || {
         (0..3000).for_each(|n| put(&other_pool, &other, format!("b{n}").as_bytes()));
     });
@@ -39,8 +39,8 @@ fn a_filter_that_grows_beside_a_merge_knows_all_that_is_pending() {
 /// F5: a lookup holds no lock. While filters come, grow and go, pending entries are never denied.
 #[test]
 fn what_is_pending_is_never_denied_while_others_append_and_merge() {
-    let rig = PoolFixture::create(4, 512);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(4, 512);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     std::thread::scope(|scope| {
         let threads: Vec<_> = (0..3u8)
@@ -74,10 +74,10 @@ fn what_is_pending_is_never_denied_while_others_append_and_merge() {
 /// never too old.
 #[test]
 fn of_two_first_appends_at_once_one_takes_the_age() {
-    let rig = PoolFixture::create(5, 128);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(5, 128);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.as_ref().unwrap();
-    rig.disk.advance_us(1_000_000);
+    fixture.disk.advance_us(1_000_000);
     // The other append has counted, and written nothing yet.
     {
         let _open = delta.summary.partitions.hold_open();
@@ -85,7 +85,7 @@ fn of_two_first_appends_at_once_one_takes_the_age() {
     }
     put(pool, &index, b"key");
     assert_eq!(delta.entries(), 2);
-    rig.disk.advance_us(7_000_000);
+    fixture.disk.advance_us(7_000_000);
     assert_eq!(delta.age_us(pool.disk().now_us()) / 1_000_000, 7);
 }
 
@@ -93,8 +93,8 @@ fn of_two_first_appends_at_once_one_takes_the_age() {
 /// was appended although buffering was off, and the index was never empty while it was written.
 #[test]
 fn a_wrong_perhaps_is_checked_where_buffering_is_off() {
-    let rig = PoolFixture::create(6, 128);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(6, 128);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     let names: Vec<_> = (0..20).map(|n| format!("{n}")).collect();
     (0..20).for_each(|n| put(pool, &index, names[n].as_bytes()));
@@ -140,8 +140,8 @@ fn a_wrong_perhaps_is_checked_where_buffering_is_off() {
 /// its leaf. That the index had come to live in memory was never noticed.
 #[test]
 fn appends_without_a_choice_show_where_the_index_lives() {
-    let rig = PoolFixture::create(8, 128);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(8, 128);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     let names: Vec<_> = (0..40).map(|n| format!("{n}")).collect();
     names.iter().for_each(|name| put(pool, &index, name.as_bytes()));
@@ -165,8 +165,8 @@ fn appends_without_a_choice_show_where_the_index_lives() {
 /// the pool as they may.
 #[test]
 fn bytes_are_nearly_those_of_pages() {
-    let rig = PoolFixture::create(13, 4096);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+    let fixture = PoolFixture::create(13, 4096);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let delta = index.delta.as_ref().unwrap();
     for len in [8, 24, 120] {
         for n in 0..20_000u32 {

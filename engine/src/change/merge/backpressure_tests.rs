@@ -36,8 +36,8 @@ fn put(pool: &Pool, index: &IndexTrees, key: &[u8], len: usize) {
     submit(pool, index, Op::Put { key, value: &value }).unwrap();
 }
 /// An index of many leaves, with a bound that is soon reached.
-fn large(rig: &PoolFixture) -> IndexTrees {
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 1));
+fn large(fixture: &PoolFixture) -> IndexTrees {
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 1));
     let buffer = index.delta.as_ref().unwrap().buffer();
     buffer.set_buffering(Buffering::None);
     (0..KEYS).for_each(|n| put(pool, &index, &n.to_be_bytes(), 4));
@@ -69,8 +69,8 @@ fn fill(pool: &Pool, index: &IndexTrees, stretches: u32, len: usize) -> u32 {
 /// left, and had appended an entry each. Here every appender has taken its leaf before one merges.
 #[test]
 fn appenders_at_once_merge_a_leaf_each() {
-    let rig = PoolFixture::create(1, 1024);
-    let (pool, index) = (&*rig.pool, large(&rig));
+    let fixture = PoolFixture::create(1, 1024);
+    let (pool, index) = (&*fixture.pool, large(&fixture));
     let delta = index.delta.as_deref().unwrap();
     let each = fill(pool, &index, 100, 300);
     assert!(each > 5);
@@ -136,8 +136,8 @@ impl Appends {
 /// worker's do.
 #[test]
 fn however_many_append_the_bound_holds() {
-    let rig = PoolFixture::create(2, 1024);
-    let (pool, index) = (&*rig.pool, large(&rig));
+    let fixture = PoolFixture::create(2, 1024);
+    let (pool, index) = (&*fixture.pool, large(&fixture));
     let (delta, done) = (index.delta.as_deref().unwrap(), AtomicBool::new(false));
     let each = fill(pool, &index, 1000, LONG);
     let (most, before) = (delta.buffer().bytes_max(), delta.bytes());
@@ -187,8 +187,8 @@ fn however_many_append_the_bound_holds() {
 /// returned with that error, and nothing was merged any more.
 #[test]
 fn a_broken_delta_leaf_keeps_no_appender_from_the_other_leaves() {
-    let rig = PoolFixture::create(3, 1024);
-    let (pool, index) = (&*rig.pool, large(&rig));
+    let fixture = PoolFixture::create(3, 1024);
+    let (pool, index) = (&*fixture.pool, large(&fixture));
     let delta = index.delta.as_deref().unwrap();
     let each = fill(pool, &index, 100, LONG);
     checkpoint(pool);
@@ -198,7 +198,8 @@ fn a_broken_delta_leaf_keeps_no_appender_from_the_other_leaves() {
     let broken = delta.tree.leaf_number(pool, &broken).unwrap();
     pool.flush_all().unwrap();
     pool.discard_file(FILE);
-    rig.disk
+    fixture
+        .disk
         .flip(&file_name(FILE), broken as u64 * PAGE_SIZE as u64 + 500, 4);
     let (most, before) = (delta.buffer().bytes_max(), delta.entries());
     for n in 0..4000u32 {

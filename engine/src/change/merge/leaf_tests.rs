@@ -34,8 +34,8 @@ fn free_at(pool: &Pool, index: &IndexTrees, key: &[u8]) -> usize {
 /// one. So the parent was unlatched, and the split without it panicked.
 #[test]
 fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
-    let rig = PoolFixture::create(5, 256);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let fixture = PoolFixture::create(5, 256);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::None);
     for n in 0..400u32 {
@@ -77,15 +77,15 @@ fn a_key_that_needs_more_room_than_was_asked_for_asks_again() {
 /// two changes of one key come. Numbers began at 0 again, so it met the younger change in partition
 /// 1, and knew nothing of the older one. `body`: what that thread does.
 fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &IndexTrees)) {
-    let rig = PoolFixture::create(6, 256);
-    let index = new_index(&rig.pool, 1);
+    let fixture = PoolFixture::create(6, 256);
+    let index = new_index(&fixture.pool, 1);
     index.delta.as_ref().unwrap().begin_partition();
-    put(&rig.pool, &index, b"before", &value_of(1));
+    put(&fixture.pool, &index, b"before", &value_of(1));
     let (merged, is_merged) = channel();
     let (may_count, counting) = channel::<()>();
     let (counted, is_counted) = channel();
     std::thread::scope(|scope| {
-        let (pool, other) = (rig.pool.clone(), index.clone());
+        let (pool, other) = (fixture.pool.clone(), index.clone());
         scope.spawn(move || {
             at(SyncPoint::MergedToBeCounted, move || {
                 merged.send(()).unwrap();
@@ -95,7 +95,7 @@ fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &In
             counted.send(()).unwrap();
         });
         is_merged.recv().unwrap();
-        let (pool, other) = (rig.pool.clone(), index.clone());
+        let (pool, other) = (fixture.pool.clone(), index.clone());
         at(SyncPoint::PartitionsLearned, move || {
             may_count.send(()).unwrap();
             is_counted.recv().unwrap();
@@ -104,11 +104,11 @@ fn while_the_index_is_emptied(younger: Op<'static>, body: impl FnOnce(&Pool, &In
             other.delta.as_ref().unwrap().begin_partition();
             submit(&pool, &other, younger).unwrap();
         });
-        body(&rig.pool, &index);
+        body(&fixture.pool, &index);
     });
-    drain(&rig.pool, &index).unwrap();
+    drain(&fixture.pool, &index).unwrap();
     let mut found = Vec::new();
-    assert!(get(&rig.pool, &index, b"key", &mut found).unwrap());
+    assert!(get(&fixture.pool, &index, b"key", &mut found).unwrap());
     let found = secondary::decode(&found, 4).unwrap();
     assert_eq!(found.stamp, 2, "the younger change is there");
 }
@@ -132,8 +132,8 @@ fn a_reader_while_the_index_is_emptied_meets_no_younger_entry_without_the_older(
 /// the leaf directly, before an older mark. The row was missing by that index.
 #[test]
 fn what_cannot_be_buffered_is_not_overtaken_by_what_is_pending_for_its_key() {
-    let rig = PoolFixture::create(7, 256);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let fixture = PoolFixture::create(7, 256);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     delta.buffer().set_buffering(Buffering::None);
     // A leaf without room, and leaves after it.

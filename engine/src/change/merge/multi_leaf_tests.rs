@@ -90,8 +90,8 @@ fn bring_each_a_little(pool: &Pool, index: &IndexTrees, model: &mut BTreeMap<Vec
 
 #[test]
 fn full_leaves_stay_full_when_each_gets_a_little() {
-    let rig = PoolFixture::create(3, 600);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let fixture = PoolFixture::create(3, 600);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 0));
     let mut model = BTreeMap::new();
     let before = full(pool, &index, &mut model, KEYS);
     bring_each_a_little(pool, &index, &mut model, KEYS);
@@ -107,8 +107,8 @@ fn full_leaves_stay_full_when_each_gets_a_little() {
 /// merge what came later.
 #[test]
 fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
-    let rig = PoolFixture::create(3, 600);
-    let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+    let fixture = PoolFixture::create(3, 600);
+    let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 0));
     let delta = index.delta.as_ref().unwrap();
     let mut model = BTreeMap::new();
     delta.buffer().set_buffering(Buffering::None);
@@ -129,7 +129,7 @@ fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
     let (merged, is_merged) = channel();
     let (released, is_released) = channel();
     let stuck = std::thread::scope(|scope| {
-        let (pool, tree) = (rig.pool.clone(), delta.tree);
+        let (pool, tree) = (fixture.pool.clone(), delta.tree);
         scope.spawn(move || {
             let leaf = tree.seek(&pool, Seek::Ge, &newest).unwrap();
             held.send(()).unwrap();
@@ -143,20 +143,24 @@ fn stuck_entries_of_a_stretch_that_is_met_again_are_counted_once() {
             is_released.recv().unwrap();
         });
         let before = delta.entries();
-        let merged = merge_at(&rig.pool, &index.tree, delta, &[], true).unwrap();
+        let merged = merge_at(&fixture.pool, &index.tree, delta, &[], true).unwrap();
         assert!(merged.leaves > 1 && merged.whole && before > delta.entries());
         merged.stuck
     });
     assert_eq!(stuck, 1);
-    assert_eq!(rig.pool.counters().change_buffer_missing.get(), 2, "it was met twice");
+    assert_eq!(
+        fixture.pool.counters().change_buffer_missing.get(),
+        2,
+        "it was met twice"
+    );
 }
 
 /// The leaves were read one after the other under their parent's X latch, which held up every
 /// thread that needed a page below it.
 #[test]
 fn the_leaves_of_a_stretch_are_read_before_it_is_latched() {
-    let rig = PoolFixture::create(8, 256);
-    let index = new_index(&rig.pool, 0);
+    let fixture = PoolFixture::create(8, 256);
+    let index = new_index(&fixture.pool, 0);
     index.delta.as_ref().unwrap().buffer().set_buffering(Buffering::None);
     let key = |n: u32| (n << 8).to_be_bytes();
     let long = |n: u32| {
@@ -164,10 +168,10 @@ fn the_leaves_of_a_stretch_are_read_before_it_is_latched() {
         encode(&mut value, 1, 4, 4, &[n as u8; 100]);
         value
     };
-    (0..2000).for_each(|n| put_raw(&rig.pool, &index, &key(n), &long(n)));
-    checkpoint(&rig.pool);
-    let rig = PoolFixture::recover(rig.disk.crash(1), 256, &mut |_, _| ());
-    let (pool, index) = (&*rig.pool, found_again(&rig.pool, &index, 1));
+    (0..2000).for_each(|n| put_raw(&fixture.pool, &index, &key(n), &long(n)));
+    checkpoint(&fixture.pool);
+    let fixture = PoolFixture::recover(fixture.disk.crash(1), 256, &mut |_, _| ());
+    let (pool, index) = (&*fixture.pool, found_again(&fixture.pool, &index, 1));
     (0..2000).for_each(|n| put_raw(pool, &index, &key(n), &long(n)));
     let delta = index.delta.as_ref().unwrap();
     delta.count_all(pool).unwrap();
@@ -213,13 +217,13 @@ fn torn_pages_of_a_stretch_come_back_from_the_log() {
     let mut died = true;
     while died {
         after += 1;
-        let rig = PoolFixture::create(after, 600);
-        let (pool, index) = (&*rig.pool, new_index(&rig.pool, 0));
+        let fixture = PoolFixture::create(after, 600);
+        let (pool, index) = (&*fixture.pool, new_index(&fixture.pool, 0));
         let mut model = BTreeMap::new();
         full(pool, &index, &mut model, KEYS / 2);
         bring_each_a_little(pool, &index, &mut model, KEYS / 2);
         pool.flush_all().unwrap();
-        rig.checkpoint();
+        fixture.checkpoint();
         let (stretches, leaves) = REDISTRIBUTED.get();
         drain(pool, &index).unwrap();
         let (stretches, leaves) = (REDISTRIBUTED.get().0 - stretches, REDISTRIBUTED.get().1 - leaves);
@@ -231,17 +235,17 @@ fn torn_pages_of_a_stretch_come_back_from_the_log() {
             put(pool, &index, &mut model, 10 * n + 6, 5);
         }
         pool.redo().flush(pool.redo().lsn(), FlushMode::Sync).unwrap();
-        rig.disk.crash_at(rig.disk.changes() + after);
+        fixture.disk.crash_at(fixture.disk.changes() + after);
         died = pool.flush_all().is_err();
-        let disk = rig.disk.crash(after);
-        drop(rig);
+        let disk = fixture.disk.crash(after);
+        drop(fixture);
         torn += torn_without_copy(&disk);
-        let rig = PoolFixture::recover(disk, 600, &mut |_, _| {});
-        let index = found_again(&rig.pool, &index, 1);
-        assert_same(&rig.pool, &index, &model, "recovered");
-        drain(&rig.pool, &index).unwrap();
-        assert_same(&rig.pool, &index, &model, "merged");
-        check(&rig.pool, &index.tree, false);
+        let fixture = PoolFixture::recover(disk, 600, &mut |_, _| {});
+        let index = found_again(&fixture.pool, &index, 1);
+        assert_same(&fixture.pool, &index, &model, "recovered");
+        drain(&fixture.pool, &index).unwrap();
+        assert_same(&fixture.pool, &index, &model, "merged");
+        check(&fixture.pool, &index.tree, false);
     }
     assert!(after > 5 && torn > 5, "{torn} torn pages in {after} crashes");
 }

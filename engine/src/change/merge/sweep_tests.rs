@@ -50,17 +50,17 @@ fn flip(disk: &SimDisk, page: u32) {
 /// An index with entries, without a page in memory and with something pending for each leaf; and an
 /// inner page of it.
 fn filled() -> (PoolFixture, IndexTrees, u32) {
-    let rig = PoolFixture::create(3, FRAMES);
-    let index = new_index(&rig.pool, 0);
+    let fixture = PoolFixture::create(3, FRAMES);
+    let index = new_index(&fixture.pool, 0);
     delta(&index).buffer().set_buffering(Buffering::None);
-    (0..KEYS).for_each(|n| put(&rig.pool, &index, n, 1));
-    assert!(check(&rig.pool, &index.tree, false).height > 2);
-    checkpoint(&rig.pool);
-    let rig = PoolFixture::recover(rig.disk.crash(1), FRAMES, &mut |_, _| ());
-    let index = found_again(&rig.pool, &index, 1);
-    let page = an_inner_page(&rig.disk, &index);
-    (0..KEYS).step_by(10).for_each(|n| put(&rig.pool, &index, n, 2));
-    (rig, index, page)
+    (0..KEYS).for_each(|n| put(&fixture.pool, &index, n, 1));
+    assert!(check(&fixture.pool, &index.tree, false).height > 2);
+    checkpoint(&fixture.pool);
+    let fixture = PoolFixture::recover(fixture.disk.crash(1), FRAMES, &mut |_, _| ());
+    let index = found_again(&fixture.pool, &index, 1);
+    let page = an_inner_page(&fixture.disk, &index);
+    (0..KEYS).step_by(10).for_each(|n| put(&fixture.pool, &index, n, 2));
+    (fixture, index, page)
 }
 fn a_pass(pool: &Pool, index: &IndexTrees) {
     while !sweep_step(pool, index, 8).expect("it goes on").end {}
@@ -68,13 +68,16 @@ fn a_pass(pool: &Pool, index: &IndexTrees) {
 
 #[test]
 fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
-    let (rig, index, page) = filled();
+    let (fixture, index, page) = filled();
     let all = delta(&index).entries();
-    flip(&rig.disk, page);
-    a_pass(&rig.pool, &index);
+    flip(&fixture.disk, page);
+    a_pass(&fixture.pool, &index);
     let left = delta(&index).entries();
     assert!(left > 0 && left < all / 3, "{left} of {all} are left");
-    let waiting = delta(&index).unmergeable(rig.pool.disk().now_us()).pop().expect("some");
+    let waiting = delta(&index)
+        .unmergeable(fixture.pool.disk().now_us())
+        .pop()
+        .expect("some");
     assert!(waiting.is_lasting && waiting.why.to_string().contains(&format!("page {page}")));
     let (bytes, all) = (waiting.bytes, delta(&index).bytes());
     assert!(
@@ -82,8 +85,8 @@ fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
         "{bytes} of {all} bytes are said to wait"
     );
     // The page comes back.
-    flip(&rig.disk, page);
-    drain(&rig.pool, &index).expect("drain");
+    flip(&fixture.disk, page);
+    drain(&fixture.pool, &index).expect("drain");
     assert_eq!(delta(&index).entries(), 0);
     assert!(delta(&index).unmergeable(0).is_empty());
 }
@@ -92,8 +95,8 @@ fn a_broken_inner_page_keeps_nothing_outside_it_from_being_merged() {
 /// was quarantined.
 #[test]
 fn what_the_disk_failed_to_read_lasts_only_if_it_fails_again() {
-    let (rig, index, _) = filled();
-    let (pool, disk) = (&rig.pool, &rig.disk);
+    let (fixture, index, _) = filled();
+    let (pool, disk) = (&fixture.pool, &fixture.disk);
     let fail = || {
         let why = Error::io("read");
         delta(&index).cannot_go_on(pool, why);
@@ -118,12 +121,12 @@ fn what_the_disk_failed_to_read_lasts_only_if_it_fails_again() {
 #[test]
 fn one_failed_read_anywhere_is_over_with_the_next_pass() {
     for n in [1, 2, 3, 5, 8, 13, 40] {
-        let (rig, index, _) = filled();
-        rig.disk.fail_read(rig.disk.reads() + n);
-        while !sweep_step(&rig.pool, &index, 8).is_ok_and(|swept| swept.end) {}
-        let now = rig.disk.now_us();
+        let (fixture, index, _) = filled();
+        fixture.disk.fail_read(fixture.disk.reads() + n);
+        while !sweep_step(&fixture.pool, &index, 8).is_ok_and(|swept| swept.end) {}
+        let now = fixture.disk.now_us();
         assert!(!delta(&index).unmergeable(now).iter().any(|one| one.is_lasting));
-        a_pass(&rig.pool, &index);
+        a_pass(&fixture.pool, &index);
         assert_eq!(delta(&index).entries(), 0, "read {n}");
         assert!(delta(&index).unmergeable(now).is_empty(), "read {n}");
     }
@@ -133,17 +136,17 @@ fn one_failed_read_anywhere_is_over_with_the_next_pass() {
 /// one sum, and all counted as broken.
 #[test]
 fn a_failed_read_does_not_count_as_what_is_broken() {
-    let (rig, index, _) = filled();
-    let pool = &rig.pool;
+    let (fixture, index, _) = filled();
+    let pool = &fixture.pool;
     let last = index.tree.leaf_number(pool, &key(KEYS - 10)).unwrap();
     pool.flush_all().unwrap();
     pool.discard_file(FILE);
-    flip(&rig.disk, last);
+    flip(&fixture.disk, last);
     assert!(index.tree.leaf_owning(pool, &key(KEYS - 10)).is_err(), "it is broken");
     // Reads of inner pages fail, too, at the pass's beginning, more than once.
-    (4..12).for_each(|n| rig.disk.fail_read(rig.disk.reads() + n));
+    (4..12).for_each(|n| fixture.disk.fail_read(fixture.disk.reads() + n));
     a_pass(pool, &index);
-    let now = rig.disk.now_us();
+    let now = fixture.disk.now_us();
     let waits = |index: &IndexTrees| -> u64 {
         let lasting = delta(index).unmergeable(now).into_iter().filter(|one| one.is_lasting);
         lasting.map(|one| one.bytes).sum()

@@ -1,7 +1,7 @@
 //! What an append and a merge cost, in memory. Smoke size by default; for figures:
 //! `cargo test --release -p sluice change::testing::bench_tests -- --ignored --nocapture`
 use crate::btree::build::Builder;
-use crate::btree::tests::fixture::{checkpoint, rig_with_tree, Rng, FILE};
+use crate::btree::tests::fixture::{checkpoint, fixture_with_tree, Rng, FILE};
 use crate::btree::Tree;
 use crate::change::{drain, submit, Buffering, ChangeBuffer, Delta, IndexTrees, Op, DELTA_BIT};
 use crate::entry::secondary::encode;
@@ -55,8 +55,8 @@ fn put_all(pool: &Pool, index: &IndexTrees, from: u64, n: u64, what: &str) {
 }
 
 fn run(rows: u64, appends: u64, frames: usize) {
-    let (rig, tree) = rig_with_tree(1, frames);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, frames);
+    let pool = &*fixture.pool;
     // A built index: leaves are nearly full, as after CREATE INDEX.
     let mut keys: Vec<_> = (0..rows).map(key).collect();
     keys.sort_unstable();

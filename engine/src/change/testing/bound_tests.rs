@@ -119,8 +119,8 @@ fn compare(pool: &Pool, index: &IndexTrees, models: &[Model]) {
 fn at_the_bound_nothing_is_lost_doubled_or_overtaken() {
     for seed in 0..4 {
         let frames = [96, 200][seed as usize / 2];
-        let rig = PoolFixture::create(100 + seed as u64, frames);
-        let (pool, index) = (&*rig.pool, &new_index(&rig.pool, 1));
+        let fixture = PoolFixture::create(100 + seed as u64, frames);
+        let (pool, index) = (&*fixture.pool, &new_index(&fixture.pool, 1));
         let delta = index.delta.as_deref().unwrap();
         delta.buffer().set_max_size(0, pool.size());
         let done = &AtomicBool::new(false);
@@ -148,7 +148,7 @@ fn at_the_bound_nothing_is_lost_doubled_or_overtaken() {
             continue;
         }
         pool.redo().flush(pool.redo().lsn(), FlushMode::Sync).unwrap();
-        let again = PoolFixture::recover(rig.disk.crash(seed as u64), frames, &mut |_, _| ());
+        let again = PoolFixture::recover(fixture.disk.crash(seed as u64), frames, &mut |_, _| ());
         let found = found_again(&again.pool, index, 1);
         compare(&again.pool, &found, &models);
         drain(&again.pool, &found).unwrap();

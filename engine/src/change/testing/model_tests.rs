@@ -146,8 +146,8 @@ fn maintain(pool: &Pool, index: &IndexTrees, rng: &mut Rng) -> Result<()> {
 fn base_and_pending_are_as_the_model() {
     for seed in 0..6 {
         let mode = 1 + (seed % 2) as u8;
-        let rig = PoolFixture::create(seed, 256);
-        let pool = &*rig.pool;
+        let fixture = PoolFixture::create(seed, 256);
+        let pool = &*fixture.pool;
         let mut index = new_index(pool, mode);
         let mut rng = Rng(seed);
         let mut model = Model::new();
@@ -193,8 +193,8 @@ fn base_and_pending_are_as_the_model() {
 /// entries from being merged.
 #[test]
 fn a_mark_of_a_missing_entry_is_an_error_and_kept() {
-    let rig = PoolFixture::create(3, 128);
-    let pool = &*rig.pool;
+    let fixture = PoolFixture::create(3, 128);
+    let pool = &*fixture.pool;
     let index = new_index(pool, 1);
     let (bad, good) = (key_of(7), key_of(8));
     submit(pool, &index, Op::Mark { key: &bad, stamp: 5 }).unwrap();
@@ -220,8 +220,8 @@ fn a_mark_of_a_missing_entry_is_an_error_and_kept() {
 /// pass, and sweeps did not merge the Put.
 #[test]
 fn a_put_in_the_place_of_a_stuck_mark_is_worth_a_sweep() {
-    let rig = PoolFixture::create(3, 128);
-    let pool = &*rig.pool;
+    let fixture = PoolFixture::create(3, 128);
+    let pool = &*fixture.pool;
     let index = new_index(pool, 1);
     let delta = index.delta.as_ref().unwrap();
     let key = &key_of(7);
@@ -242,8 +242,8 @@ fn a_put_in_the_place_of_a_stuck_mark_is_worth_a_sweep() {
 /// With more pending than one leaf holds a full leaf splits several times.
 #[test]
 fn merging_into_a_full_leaf_splits_it() {
-    let rig = PoolFixture::create(4, 512);
-    let pool = &*rig.pool;
+    let fixture = PoolFixture::create(4, 512);
+    let pool = &*fixture.pool;
     let index = new_index(pool, 1);
     let delta = index.delta.as_ref().unwrap();
     let mut model = Model::new();
@@ -279,8 +279,8 @@ struct Lived {
     durable: Lsn,
 }
 
-fn live(rig: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> Result<()> {
-    let pool = &*rig.pool;
+fn live(fixture: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> Result<()> {
+    let pool = &*fixture.pool;
     let mut rng = Rng(seed);
     let mut model = Model::new();
     for _ in 0..700 {
@@ -312,26 +312,26 @@ fn live(rig: &PoolFixture, index: &IndexTrees, seed: u64, lived: &mut Lived) -> 
 }
 
 fn crash_once(seed: u64, at: Option<u64>) -> u64 {
-    let rig = PoolFixture::create(seed, 64);
-    let index = new_index(&rig.pool, 1);
-    let lsn = rig.pool.redo().lsn();
-    rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
-    let before = rig.disk.changes();
+    let fixture = PoolFixture::create(seed, 64);
+    let index = new_index(&fixture.pool, 1);
+    let lsn = fixture.pool.redo().lsn();
+    fixture.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+    let before = fixture.disk.changes();
     if let Some(at) = at {
-        rig.disk.crash_at(before + at);
+        fixture.disk.crash_at(before + at);
     }
     let mut lived = Lived {
         history: vec![(lsn, Model::new())],
         durable: lsn,
     };
-    let outcome = live(&rig, &index, seed, &mut lived);
-    let changes = rig.disk.changes() - before;
-    assert_eq!(outcome.is_err(), rig.disk.is_dead(), "{outcome:?}");
-    let disk: Arc<SimDisk> = rig.disk.crash(seed ^ 0xC0FFEE);
-    drop(rig);
+    let outcome = live(&fixture, &index, seed, &mut lived);
+    let changes = fixture.disk.changes() - before;
+    assert_eq!(outcome.is_err(), fixture.disk.is_dead(), "{outcome:?}");
+    let disk: Arc<SimDisk> = fixture.disk.crash(seed ^ 0xC0FFEE);
+    drop(fixture);
     let mut end = Redo::read_checkpoint(&*disk).unwrap().0;
-    let rig = PoolFixture::recover(disk, 64, &mut |lsn, _| end = end.max(lsn));
-    let pool = &*rig.pool;
+    let fixture = PoolFixture::recover(disk, 64, &mut |lsn, _| end = end.max(lsn));
+    let pool = &*fixture.pool;
     let index = found_again(pool, &index, 1);
     let found = read_all(pool, &index).unwrap();
     let first = lived
@@ -371,8 +371,8 @@ fn a_crash_anywhere_leaves_each_entry_in_one_place() {
 #[test]
 fn writers_and_mergers_at_once() {
     const WRITERS: usize = 3;
-    let rig = PoolFixture::create(5, 512);
-    let pool = &*rig.pool;
+    let fixture = PoolFixture::create(5, 512);
+    let pool = &*fixture.pool;
     let index = &new_index(pool, 2);
     let done = &std::sync::atomic::AtomicUsize::new(0);
     let models: Vec<Model> = std::thread::scope(|scope| {

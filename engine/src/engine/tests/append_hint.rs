@@ -48,41 +48,41 @@ pub fn empty() -> TableFixture {
 /// A table whose rows came one by one, in the order of their keys, and went again; and the leaf
 /// that they came to last. It may be on disk as it was with them.
 fn emptied(written: bool) -> (Arc<TableFixture>, PageNo) {
-    let rig = empty();
-    let mut trx = rig.begin(ReadCommitted);
-    (0..ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
-    commit(&rig, trx);
-    let tree = rig.table.layout().clustered.tree;
-    let hinted = tree.leaf_number(&rig.store().pool, &key(ROWS - 1)).expect("read");
+    let fixture = empty();
+    let mut trx = fixture.begin(ReadCommitted);
+    (0..ROWS).for_each(|n| fixture.insert(&mut trx, &key(n), &row(None)).expect("insert"));
+    commit(&fixture, trx);
+    let tree = fixture.table.layout().clustered.tree;
+    let hinted = tree.leaf_number(&fixture.store().pool, &key(ROWS - 1)).expect("read");
     if written {
-        rig.engine.checkpoint().expect("checkpoint");
+        fixture.engine.checkpoint().expect("checkpoint");
     }
-    let mut trx = rig.begin(ReadCommitted);
-    (0..ROWS).for_each(|n| rig.delete(&mut trx, &key(n), &row(None)).expect("delete"));
-    commit(&rig, trx);
-    rig.purge_all();
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    rig.purge_all();
-    assert!(has_empty_trees(&rig));
-    (Arc::new(rig), hinted)
+    let mut trx = fixture.begin(ReadCommitted);
+    (0..ROWS).for_each(|n| fixture.delete(&mut trx, &key(n), &row(None)).expect("delete"));
+    commit(&fixture, trx);
+    fixture.purge_all();
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    fixture.purge_all();
+    assert!(has_empty_trees(&fixture));
+    (Arc::new(fixture), hinted)
 }
 
 /// A load of keys from `from` on. Two rows with one unique value, the first of them the `n`th: it
 /// fails, and reads the leaf of one for its error.
-fn fail_at(rig: &TableFixture, from: u32, n: u32) {
+fn fail_at(fixture: &TableFixture, from: u32, n: u32) {
     let mut rows: Rows = (from..from + 9000).map(|n| (key(n), row(None))).collect();
     rows[n as usize].1.tag = Some(60_001);
     rows[n as usize + 1].1.tag = Some(60_001);
-    let mut trx = rig.begin(ReadCommitted);
-    let (error, _) = fill(rig, &mut trx, &rows).expect_err("twice");
+    let mut trx = fixture.begin(ReadCommitted);
+    let (error, _) = fill(fixture, &mut trx, &rows).expect_err("twice");
     assert!(matches!(error, Error::Duplicate { index: BY_TAG, .. }), "{error}");
-    commit(rig, trx);
-    assert!(has_empty_trees(rig));
+    commit(fixture, trx);
+    assert!(has_empty_trees(fixture));
 }
 
 /// The first key of page `no`, if the pool has it as a leaf of the clustered tree.
-fn first_key(rig: &TableFixture, no: PageNo) -> Option<u32> {
-    let (layout, pool) = (rig.table.layout(), &rig.store().pool);
+fn first_key(fixture: &TableFixture, no: PageNo) -> Option<u32> {
+    let (layout, pool) = (fixture.table.layout(), &fixture.store().pool);
     let tree = layout.clustered.tree;
     let page = pool.read_resident(PageId::new(layout.id, no))?;
     let is_leaf = page_type(&page) == PageType::Tree as u8 && page_index(&page) == tree.index && page_level(&page) == 0;
@@ -94,15 +94,15 @@ fn first_key(rig: &TableFixture, no: PageNo) -> Option<u32> {
 
 /// Loads that fail until one of them has left a leaf in page `no`: where that one failed, and the
 /// leaf's first key.
-fn leave_leaf(rig: &TableFixture, no: PageNo) -> (u32, u32) {
+fn leave_leaf(fixture: &TableFixture, no: PageNo) -> (u32, u32) {
     // A leaf holds eighteen rows, and the first load's first leaf is the second extent's second
     // page.
     let about = (no - 65) * 18;
     for n in (about.saturating_sub(200)..about + 400).step_by(12) {
-        fail_at(rig, 0, n);
-        if let Some(first) = first_key(rig, no) {
-            let page = PageId::new(rig.table.layout().id, no);
-            assert!(!space::is_used(&rig.store().pool, page).expect("read"));
+        fail_at(fixture, 0, n);
+        if let Some(first) = first_key(fixture, no) {
+            let page = PageId::new(fixture.table.layout().id, no);
+            assert!(!space::is_used(&fixture.store().pool, page).expect("read"));
             return (n, first);
         }
     }
@@ -114,36 +114,36 @@ fn between((_, first): (u32, u32)) -> Vec<u8> {
     [key(first + 3), vec![1]].concat()
 }
 
-fn expect_row(rig: &TableFixture, pk: &[u8]) {
-    let mut trx = rig.begin(ReadCommitted);
+fn expect_row(fixture: &TableFixture, pk: &[u8]) {
+    let mut trx = fixture.begin(ReadCommitted);
     assert!(
-        rig.get(&mut trx, pk, None).expect("read").is_some(),
+        fixture.get(&mut trx, pk, None).expect("read").is_some(),
         "a committed row is gone"
     );
-    commit(rig, trx);
-    rig.check_table();
+    commit(fixture, trx);
+    fixture.check_table();
 }
 
 #[test]
 fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
-    let (rig, hinted) = emptied(false);
-    let pk = between(leave_leaf(&rig, hinted));
-    let mut trx = rig.begin(ReadCommitted);
-    rig.insert(&mut trx, &pk, &row(None)).expect("insert");
-    commit(&rig, trx);
-    expect_row(&rig, &pk);
+    let (fixture, hinted) = emptied(false);
+    let pk = between(leave_leaf(&fixture, hinted));
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.insert(&mut trx, &pk, &row(None)).expect("insert");
+    commit(&fixture, trx);
+    expect_row(&fixture, &pk);
 
     // The same, with the loads between the look at what is remembered and the leaf's latch.
-    let (rig, hinted) = emptied(false);
-    let shared_rig = rig.clone();
-    let mut trx = rig.begin(ReadCommitted);
+    let (fixture, hinted) = emptied(false);
+    let shared_fixture = fixture.clone();
+    let mut trx = fixture.begin(ReadCommitted);
     let expected = pk.clone();
     at(SyncPoint::AppendHintRead, move || {
-        assert_eq!(between(leave_leaf(&shared_rig, hinted)), expected)
+        assert_eq!(between(leave_leaf(&shared_fixture, hinted)), expected)
     });
-    rig.insert(&mut trx, &pk, &row(None)).expect("insert");
-    commit(&rig, trx);
-    expect_row(&rig, &pk);
+    fixture.insert(&mut trx, &pk, &row(None)).expect("insert");
+    commit(&fixture, trx);
+    expect_row(&fixture, &pk);
 }
 
 /// The leaf of a row was remembered; the row was locked, and undone with its transaction's
@@ -152,34 +152,35 @@ fn a_row_goes_to_no_leaf_of_a_load_that_was_taken_back() {
 #[test]
 fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     const FROM: u32 = 1_000_000;
-    let rig = empty();
+    let fixture = empty();
     let last = key(FROM + ROWS - 1);
-    let mut trx = rig.begin(ReadCommitted);
-    let savepoint = rig.store().rollbacks().savepoint(&trx);
-    (FROM..FROM + ROWS).for_each(|n| rig.insert(&mut trx, &key(n), &row(None)).expect("insert"));
-    assert!(rig
+    let mut trx = fixture.begin(ReadCommitted);
+    let savepoint = fixture.store().rollbacks().savepoint(&trx);
+    (FROM..FROM + ROWS).for_each(|n| fixture.insert(&mut trx, &key(n), &row(None)).expect("insert"));
+    assert!(fixture
         .get(&mut trx, &last, Some(LockMode::Exclusive))
         .expect("read")
         .is_some());
-    let tree = rig.table.layout().clustered.tree;
-    let leaf = tree.leaf_number(&rig.store().pool, &last).expect("read");
-    rig.store()
+    let tree = fixture.table.layout().clustered.tree;
+    let leaf = tree.leaf_number(&fixture.store().pool, &last).expect("read");
+    fixture
+        .store()
         .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .expect("rollback");
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    rig.purge_all();
-    assert!(has_empty_trees(&rig));
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    fixture.purge_all();
+    assert!(has_empty_trees(&fixture));
 
-    let (n, first) = leave_leaf(&rig, leaf);
-    fail_at(&rig, FROM + ROWS - 1 - (first + 3), n);
-    let left = first_key(&rig, leaf).expect("the same load, of other keys");
+    let (n, first) = leave_leaf(&fixture, leaf);
+    fail_at(&fixture, FROM + ROWS - 1 - (first + 3), n);
+    let left = first_key(&fixture, leaf).expect("the same load, of other keys");
     assert_eq!(left + 3, FROM + ROWS - 1);
-    let mut other = rig.begin(ReadCommitted);
-    rig.insert(&mut other, &last, &row(None)).expect("insert");
-    commit(&rig, other);
+    let mut other = fixture.begin(ReadCommitted);
+    fixture.insert(&mut other, &last, &row(None)).expect("insert");
+    commit(&fixture, other);
 
-    let mut scan = rig.store().cursor(rig.table.clone());
+    let mut scan = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice {
         mode: Some(LockMode::Exclusive),
         ..Default::default()
@@ -187,35 +188,39 @@ fn a_change_goes_to_no_leaf_of_a_load_that_was_taken_back() {
     scan.begin(&mut trx, 0, lock, false).expect("begin");
     assert_eq!(scan.seek(&mut trx, Seek::Ge, &last), Ok(true));
     let new = Row { group: 2, ..row(None) };
-    rig.update(&mut trx, &last, &row(None), &new).expect("update");
-    commit(&rig, trx);
-    let mut look = rig.begin(ReadCommitted);
-    let found = rig.get(&mut look, &last, None).expect("read").expect("a row");
+    fixture.update(&mut trx, &last, &row(None), &new).expect("update");
+    commit(&fixture, trx);
+    let mut look = fixture.begin(ReadCommitted);
+    let found = fixture.get(&mut look, &last, None).expect("read").expect("a row");
     assert_eq!(found.group, 2, "an update is lost");
-    commit(&rig, look);
-    rig.check_table();
+    commit(&fixture, look);
+    fixture.check_table();
 }
 
 /// Entries of an index build past the pool, the last two with the same value. The pages that the
 /// build got before it failed stay the build's until it is aborted.
-pub fn failed_build(rig: &TableFixture, entries: u32) -> IndexBuild {
+pub fn failed_build(fixture: &TableFixture, entries: u32) -> IndexBuild {
     let spec = IndexSpec {
         name: "built".into(),
         unique: true,
         wide: false,
         ..IndexSpec::default()
     };
-    let mut build = rig.store().indexes().begin_build(&rig.table, &spec).expect("begin");
+    let mut build = fixture
+        .store()
+        .indexes()
+        .begin_build(&fixture.table, &spec)
+        .expect("begin");
     for n in 0..entries {
         let value = [key(n.min(entries - 2)), vec![7; 780]].concat();
         build
             .add(&[&value[..], &key(n)].concat(), value.len(), true, &[])
             .expect("add");
     }
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     let failed = build.finish(&trx);
     assert!(matches!(failed, Err(Error::Duplicate { .. })), "{failed:?}");
-    rig.engine.commit(&mut trx, false).expect("commit");
+    fixture.engine.commit(&mut trx, false).expect("commit");
     build
 }
 
@@ -223,25 +228,25 @@ pub fn failed_build(rig: &TableFixture, entries: u32) -> IndexBuild {
 /// the disk had of that page.
 #[test]
 fn a_row_goes_to_no_page_of_an_index_build_that_failed() {
-    let (rig, hinted) = emptied(true);
-    let page = PageId::new(rig.table.layout().id, hinted);
+    let (fixture, hinted) = emptied(true);
+    let page = PageId::new(fixture.table.layout().id, hinted);
     let comes_back = (500..8000).step_by(300).any(|entries| {
-        let build = failed_build(&rig, entries);
-        let used = space::is_used(&rig.store().pool, page).expect("read");
-        let _ = rig.store().pool.read(page);
-        let is_leaf = used && first_key(&rig, hinted).is_some();
+        let build = failed_build(&fixture, entries);
+        let used = space::is_used(&fixture.store().pool, page).expect("read");
+        let _ = fixture.store().pool.read(page);
+        let is_leaf = used && first_key(&fixture, hinted).is_some();
         build.abort().expect("abort");
         is_leaf
     });
     assert!(comes_back, "no build comes to page {hinted}");
     let pk = key(ROWS);
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     // The leaf may be nearly full.
     let small = Row {
         body: vec![7; 10],
         ..row(None)
     };
-    rig.insert(&mut trx, &pk, &small).expect("insert");
-    commit(&rig, trx);
-    expect_row(&rig, &pk);
+    fixture.insert(&mut trx, &pk, &small).expect("insert");
+    commit(&fixture, trx);
+    expect_row(&fixture, &pk);
 }

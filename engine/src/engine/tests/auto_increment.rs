@@ -22,17 +22,17 @@ fn row(n: u8) -> Row {
 /// point its value was given again.
 #[test]
 fn a_counter_that_is_found_saved_is_in_the_log() {
-    let rig = Arc::new(TableFixture::create(SimDisk::new(1)));
-    let mut first = rig.begin(ReadCommitted);
+    let fixture = Arc::new(TableFixture::create(SimDisk::new(1)));
+    let mut first = fixture.begin(ReadCommitted);
     for n in 10..200u8 {
-        rig.insert(&mut first, &[n], &row(n)).expect("insert");
+        fixture.insert(&mut first, &[n], &row(n)).expect("insert");
     }
-    rig.engine.commit(&mut first, true).expect("commit");
-    let (mut trx, mut others) = (rig.begin(ReadCommitted), rig.begin(ReadCommitted));
-    rig.insert(&mut trx, &[251], &row(251)).expect("it has undo");
-    rig.insert(&mut others, &[2], &row(2)).expect("it has undo");
-    rig.table.autoinc_raise(1025); // the other's
-    let (other, (done, is_done)) = (rig.clone(), channel());
+    fixture.engine.commit(&mut first, true).expect("commit");
+    let (mut trx, mut others) = (fixture.begin(ReadCommitted), fixture.begin(ReadCommitted));
+    fixture.insert(&mut trx, &[251], &row(251)).expect("it has undo");
+    fixture.insert(&mut others, &[2], &row(2)).expect("it has undo");
+    fixture.table.autoinc_raise(1025); // the other's
+    let (other, (done, is_done)) = (fixture.clone(), channel());
     let (signal, thread) = channel();
     at(SyncPoint::CounterWritten, move || {
         let writing = std::thread::spawn(move || {
@@ -44,25 +44,25 @@ fn a_counter_that_is_found_saved_is_in_the_log() {
         assert_eq!(early, Err(RecvTimeoutError::Timeout), "the counter is not in the log");
         signal.send(writing).expect("the other thread listens");
     });
-    rig.table.autoinc_raise(1026);
-    rig.insert(&mut trx, &[250], &row(250)).expect("insert");
+    fixture.table.autoinc_raise(1026);
+    fixture.insert(&mut trx, &[250], &row(250)).expect("insert");
     thread.recv().expect("the moment came").join().expect("no panic");
-    rig.engine.commit(&mut trx, false).expect("commit");
-    rig.check_table();
+    fixture.engine.commit(&mut trx, false).expect("commit");
+    fixture.check_table();
 }
 
 /// The value of a refused row is given again, unless another statement has taken a greater one
 /// meanwhile.
 #[test]
 fn a_raise_is_taken_back_only_by_itself() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    rig.table.autoinc_raise(5);
-    let before = rig.table.autoinc_raise(9);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    fixture.table.autoinc_raise(5);
+    let before = fixture.table.autoinc_raise(9);
     assert_eq!(before, 5);
-    rig.table.autoinc_take_back(9, before);
-    assert_eq!(rig.table.autoinc(), 5);
-    let before = rig.table.autoinc_raise(9);
-    rig.table.autoinc_raise(12); // another's
-    rig.table.autoinc_take_back(9, before);
-    assert_eq!(rig.table.autoinc(), 12);
+    fixture.table.autoinc_take_back(9, before);
+    assert_eq!(fixture.table.autoinc(), 5);
+    let before = fixture.table.autoinc_raise(9);
+    fixture.table.autoinc_raise(12); // another's
+    fixture.table.autoinc_take_back(9, before);
+    assert_eq!(fixture.table.autoinc(), 12);
 }

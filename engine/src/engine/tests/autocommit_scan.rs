@@ -13,8 +13,8 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-fn following(rig: &TableFixture, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
-    let mut cursor = locking(rig, trx, on_locked, false);
+fn following(fixture: &TableFixture, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
+    let mut cursor = locking(fixture, trx, on_locked, false);
     let key_of = |_: &[u8], row: &[u8], to: &mut Vec<u8>| {
         to.extend_from_slice(&[b'g', Row::decode(row).group]);
         Ok(())
@@ -22,8 +22,8 @@ fn following(rig: &TableFixture, trx: &mut Trx, on_locked: OnLocked) -> Cursor {
     cursor.follow_moved(trx, Box::new(key_of));
     cursor
 }
-fn locking(rig: &TableFixture, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -> Cursor {
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn locking(fixture: &TableFixture, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -> Cursor {
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice {
         mode: X,
         on_locked,
@@ -33,8 +33,8 @@ fn locking(rig: &TableFixture, trx: &mut Trx, on_locked: OnLocked, gaps: bool) -
     cursor.begin(trx, BY_GROUP, lock, false).expect("begin");
     cursor
 }
-fn by_statement_view(rig: &TableFixture, trx: &mut Trx) -> Cursor {
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn by_statement_view(fixture: &TableFixture, trx: &mut Trx) -> Cursor {
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice {
         by_statement_view: true,
         ..LockChoice::default()
@@ -56,7 +56,7 @@ fn rest(cursor: &mut Cursor, trx: &mut Trx) -> Result<Vec<u8>> {
 
 /// Groups of the rows, and which rows have been outside of the scan's range.
 struct World {
-    rig: Arc<TableFixture>,
+    fixture: Arc<TableFixture>,
     groups: BTreeMap<u8, u8>,
     left: BTreeSet<u8>,
     random: u64,
@@ -71,13 +71,15 @@ const HI: [u8; 2] = [b'g', 8];
 
 impl World {
     /// Rows of random groups in place of the fixture's.
-    fn filled(rig: &Arc<TableFixture>, seed: u64) -> World {
-        let mut first = rig.begin(ReadCommitted);
+    fn filled(fixture: &Arc<TableFixture>, seed: u64) -> World {
+        let mut first = fixture.begin(ReadCommitted);
         for pk in 1..=3u8 {
-            rig.delete(&mut first, &[pk], &row(pk, pk as u16 * 10)).expect("delete");
+            fixture
+                .delete(&mut first, &[pk], &row(pk, pk as u16 * 10))
+                .expect("delete");
         }
         let mut world = World {
-            rig: rig.clone(),
+            fixture: fixture.clone(),
             groups: BTreeMap::new(),
             left: BTreeSet::new(),
             random: seed,
@@ -86,13 +88,15 @@ impl World {
         };
         for pk in 1..=ROWS {
             let group = 2 + world.below(7) as u8;
-            rig.insert(&mut first, &[pk], &row(group, pk as u16)).expect("insert");
+            fixture
+                .insert(&mut first, &[pk], &row(group, pk as u16))
+                .expect("insert");
             world.groups.insert(pk, group);
             if !(3..8).contains(&group) {
                 world.left.insert(pk);
             }
         }
-        commit(rig, first);
+        commit(fixture, first);
         world
     }
     fn below(&mut self, n: u64) -> u64 {
@@ -106,16 +110,16 @@ impl World {
     /// What is locked stays where it is.
     fn stir(world: &Arc<Mutex<World>>) {
         let mut this = world.lock().expect("whole");
-        let rig = this.rig.clone();
+        let fixture = this.fixture.clone();
         for _ in 0..this.below(4) {
             let pk = 1 + this.below(ROWS as u64) as u8;
-            let mut trx = rig.begin(ReadCommitted);
+            let mut trx = fixture.begin(ReadCommitted);
             trx.lock_wait_timeout_ms = 0;
             let mut group = this.groups[&pk];
             for _ in 0..1 + this.below(2) {
                 let is_near = this.below(4) > 0;
                 let new = if is_near { 3 + this.below(5) } else { this.below(12) } as u8;
-                match rig.update(&mut trx, &[pk], &row(group, pk as u16), &row(new, pk as u16)) {
+                match fixture.update(&mut trx, &[pk], &row(group, pk as u16), &row(new, pk as u16)) {
                     Ok(()) => group = new,
                     Err(Error::LockWaitTimeout) => break,
                     Err(e) => panic!("{e}"),
@@ -133,7 +137,7 @@ impl World {
             }));
         }
         if this.below(3) == 0 {
-            rig.purge_all();
+            fixture.purge_all();
         }
     }
     /// Now, and perhaps within the scan's next step.
@@ -156,9 +160,9 @@ impl World {
     }
     fn end(&mut self, trx: Trx, commits: bool, pk: u8, group: u8) {
         if !commits {
-            return rollback(&self.rig, trx);
+            return rollback(&self.fixture, trx);
         }
-        commit(&self.rig, trx);
+        commit(&self.fixture, trx);
         self.groups.insert(pk, group);
         self.moves += 1;
         if !(3..8).contains(&group) {
@@ -197,15 +201,15 @@ fn no_row_moves_into_gaps_that_a_scan_has_locked() {
 /// Rows and groups in the order in which a scan handed them out while other transactions moved
 /// them, none missed. Also the number of moves that succeeded.
 fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
-    let rig = Arc::new(filled());
-    rig.buffer_by(seed % 3);
-    let mut world = World::filled(&rig, seed);
+    let fixture = Arc::new(filled());
+    fixture.buffer_by(seed % 3);
+    let mut world = World::filled(&fixture, seed);
     let backward = world.below(2) == 0;
     let world = Arc::new(Mutex::new(world));
-    let mut trx = rig.begin(RepeatableRead);
+    let mut trx = fixture.begin(RepeatableRead);
     let mut cursor = match gaps {
-        true => locking(&rig, &mut trx, OnLocked::Wait, true),
-        false => following(&rig, &mut trx, OnLocked::Wait),
+        true => locking(&fixture, &mut trx, OnLocked::Wait, true),
+        false => following(&fixture, &mut trx, OnLocked::Wait),
     };
     cursor.set_bounds(&LO, Some(&HI));
     let mut met = Vec::new();
@@ -234,14 +238,14 @@ fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
         assert!(once.contains(&pk), "seed {seed}: row {pk} is missed: {met:?}");
     }
     drop(cursor);
-    commit(&rig, trx);
+    commit(&fixture, trx);
     // What was not come to is not for the next one.
     for _ in 0..ROWS {
         sync_point(SyncPoint::EntryCopied);
         sync_point(SyncPoint::MovedRowFound);
     }
     World::end_all(&world);
-    rig.check_table();
+    fixture.check_table();
     let moves = world.lock().expect("whole").moves;
     (met, moves)
 }
@@ -249,50 +253,55 @@ fn scanned(seed: u64, gaps: bool) -> (Vec<(u8, u8)>, usize) {
 /// The row's group is changed after the first step of the scan, by a transaction that has not
 /// ended.
 fn moved_to(group: u8, on_locked: OnLocked) -> (TableFixture, Trx, Trx, Cursor) {
-    let rig = filled();
-    let mut trx = rig.begin(RepeatableRead);
+    let fixture = filled();
+    let mut trx = fixture.begin(RepeatableRead);
     trx.lock_wait_timeout_ms = 0;
-    let mut cursor = following(&rig, &mut trx, on_locked);
+    let mut cursor = following(&fixture, &mut trx, on_locked);
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, b"g\x01"), Ok(true));
     assert_eq!(found(&cursor).0, 1);
-    let mut mover = rig.begin(ReadCommitted);
-    rig.update(&mut mover, &[3], &row(3, 30), &row(group, 30))
+    let mut mover = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut mover, &[3], &row(3, 30), &row(group, 30))
         .expect("update");
-    commit(&rig, mover);
-    let mut holder = rig.begin(ReadCommitted);
-    assert!(rig.get(&mut holder, &[3], X).expect("lock").is_some());
-    (rig, trx, holder, cursor)
+    commit(&fixture, mover);
+    let mut holder = fixture.begin(ReadCommitted);
+    assert!(fixture.get(&mut holder, &[3], X).expect("lock").is_some());
+    (fixture, trx, holder, cursor)
 }
 
 /// What another read of the statement has locked to share, the scan that changes rows has not met.
 #[test]
 fn a_moved_row_whose_lock_is_raised_is_handed_out() {
-    let rig = filled();
-    let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = following(&rig, &mut trx, OnLocked::Wait);
+    let fixture = filled();
+    let mut trx = fixture.begin(RepeatableRead);
+    let mut cursor = following(&fixture, &mut trx, OnLocked::Wait);
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, b"g\x00"), Ok(true));
     assert_eq!(found(&cursor).0, 1);
-    let mut mover = rig.begin(ReadCommitted);
-    rig.update(&mut mover, &[3], &row(3, 30), &row(0, 30)).expect("update");
-    commit(&rig, mover);
-    assert!(rig
+    let mut mover = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut mover, &[3], &row(3, 30), &row(0, 30))
+        .expect("update");
+    commit(&fixture, mover);
+    assert!(fixture
         .get(&mut trx, &[3], Some(crate::txn::LockMode::Shared))
         .expect("lock")
         .is_some());
     assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2, 3]));
     drop(cursor);
-    commit(&rig, trx);
+    commit(&fixture, trx);
 }
 
 /// The worker of a queue is not stopped by transactions that hold rows which have left the queue.
 #[test]
 fn rows_that_have_left_the_range_are_not_waited_for() {
-    let (rig, mut trx, mut holder, mut cursor) = moved_to(0, OnLocked::Wait);
-    rig.update(&mut holder, &[3], &row(0, 30), &row(0, 40)).expect("update");
+    let (fixture, mut trx, mut holder, mut cursor) = moved_to(0, OnLocked::Wait);
+    fixture
+        .update(&mut holder, &[3], &row(0, 30), &row(0, 40))
+        .expect("update");
     assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2]));
     drop(cursor);
-    commit(&rig, holder);
-    commit(&rig, trx);
+    commit(&fixture, holder);
+    commit(&fixture, trx);
 }
 
 #[test]
@@ -302,50 +311,57 @@ fn a_moved_row_that_is_locked_is_waited_for_or_skipped_or_refused() {
         (OnLocked::Refuse, Err(Error::Locked)),
         (OnLocked::Skip, Ok(vec![2])),
     ] {
-        let (rig, mut trx, holder, mut cursor) = moved_to(1, on_locked);
+        let (fixture, mut trx, holder, mut cursor) = moved_to(1, on_locked);
         assert_eq!(rest(&mut cursor, &mut trx), expected);
         drop(cursor);
-        commit(&rig, holder);
-        commit(&rig, trx);
+        commit(&fixture, holder);
+        commit(&fixture, trx);
     }
 }
 
 /// What a source is read by judges nothing, and holds back purge until its transaction ends.
 #[test]
 fn a_statement_view_makes_no_conflict() {
-    let rig = filled();
-    let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = by_statement_view(&rig, &mut trx);
-    let mut other = rig.begin(ReadCommitted);
-    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
-    commit(&rig, other);
-    rig.purge_all();
-    assert_eq!(groups(&rig, &mut trx, 0, X), Ok(vec![1, 2, 9]));
-    rig.update(&mut trx, &[3], &row(9, 30), &row(8, 30))
+    let fixture = filled();
+    let mut trx = fixture.begin(RepeatableRead);
+    let mut cursor = by_statement_view(&fixture, &mut trx);
+    let mut other = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
+        .expect("update");
+    commit(&fixture, other);
+    fixture.purge_all();
+    assert_eq!(groups(&fixture, &mut trx, 0, X), Ok(vec![1, 2, 9]));
+    fixture
+        .update(&mut trx, &[3], &row(9, 30), &row(8, 30))
         .expect("no conflict");
     assert_eq!(cursor.seek(&mut trx, Seek::First, &[]), Ok(true));
     assert_eq!(rest(&mut cursor, &mut trx), Ok(vec![2, 3]));
-    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 1);
+    assert_eq!(fixture.store().trx_sys.visibility.oldest_view().1, 1);
     drop(cursor);
-    commit(&rig, trx);
-    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
+    commit(&fixture, trx);
+    assert_eq!(fixture.store().trx_sys.visibility.oldest_view().1, 0);
 }
 
 /// A read in the middle of the statement needed a view for a moment, and took the statement's with
 /// it.
 #[test]
 fn a_statement_view_stays_when_another_is_closed() {
-    let rig = filled();
-    let mut trx = rig.begin(ReadCommitted);
-    let mut cursor = by_statement_view(&rig, &mut trx);
-    let mut other = rig.begin(ReadCommitted);
-    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
-    commit(&rig, other);
-    let mut holder = rig.begin(ReadCommitted);
-    rig.update(&mut holder, &[1], &row(1, 10), &row(8, 10)).expect("update");
-    assert_eq!(semi_consistent(&rig, &mut trx), [(1, true), (2, false), (9, false)]);
-    commit(&rig, holder);
-    rig.purge_all();
+    let fixture = filled();
+    let mut trx = fixture.begin(ReadCommitted);
+    let mut cursor = by_statement_view(&fixture, &mut trx);
+    let mut other = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
+        .expect("update");
+    commit(&fixture, other);
+    let mut holder = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut holder, &[1], &row(1, 10), &row(8, 10))
+        .expect("update");
+    assert_eq!(semi_consistent(&fixture, &mut trx), [(1, true), (2, false), (9, false)]);
+    commit(&fixture, holder);
+    fixture.purge_all();
     assert_eq!(cursor.seek(&mut trx, Seek::First, &[]), Ok(true));
     let mut groups = vec![found(&cursor).1];
     while cursor.next(&mut trx).expect("next") {
@@ -353,28 +369,30 @@ fn a_statement_view_stays_when_another_is_closed() {
     }
     assert_eq!(groups, [1, 2, 3]);
     drop(cursor);
-    commit(&rig, trx);
-    assert_eq!(rig.store().trx_sys.visibility.oldest_view().1, 0);
+    commit(&fixture, trx);
+    assert_eq!(fixture.store().trx_sys.visibility.oldest_view().1, 0);
 }
 
 /// A scan that was begun before its transaction's first change, or before it ended.
 #[test]
 fn a_seek_reads_as_its_transaction_does_now() {
-    let rig = filled();
-    let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+    let fixture = filled();
+    let mut trx = fixture.begin(RepeatableRead);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("begin");
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(false));
-    rig.insert(&mut trx, &[5], &row(5, 50)).expect("insert");
+    fixture.insert(&mut trx, &[5], &row(5, 50)).expect("insert");
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(true));
-    rig.engine.rollback(&mut trx).expect("rollback");
-    rig.engine.start(&mut trx, RepeatableRead, 1);
-    let mut other = rig.begin(ReadCommitted);
-    rig.update(&mut other, &[3], &row(3, 30), &row(9, 30)).expect("update");
-    commit(&rig, other);
-    rig.purge_all();
+    fixture.engine.rollback(&mut trx).expect("rollback");
+    fixture.engine.start(&mut trx, RepeatableRead, 1);
+    let mut other = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
+        .expect("update");
+    commit(&fixture, other);
+    fixture.purge_all();
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[3]), Ok(true));
     assert_eq!(found(&cursor), (3, 9));
     drop(cursor);
-    commit(&rig, trx);
+    commit(&fixture, trx);
 }

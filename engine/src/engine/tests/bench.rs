@@ -35,11 +35,11 @@ fn row_operations() {
     };
     engine.store().tables().create_table("t", &spec).expect("create");
     let table = engine.store().tables().open_table("t").expect("open");
-    let rig = TableFixture { engine, table };
-    insert_all(&rig);
-    read_all(&rig);
-    change_all(&rig);
-    rig.engine.close(crate::engine::Close::LogOnly).expect("close");
+    let fixture = TableFixture { engine, table };
+    insert_all(&fixture);
+    read_all(&fixture);
+    change_all(&fixture);
+    fixture.engine.close(crate::engine::Close::LogOnly).expect("close");
     let _ = std::fs::remove_dir_all(&dir);
 }
 
@@ -53,9 +53,9 @@ fn group_key(group: u64, n: u64) -> [u8; 16] {
     key
 }
 
-fn insert_all(rig: &TableFixture) {
-    let store = rig.store();
-    let mut trx = rig.begin(Isolation::RepeatableRead);
+fn insert_all(fixture: &TableFixture) {
+    let store = fixture.store();
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
     let start = Instant::now();
     for n in 0..ROWS {
         let group = n.wrapping_mul(0x9e37_79b9) % 1000;
@@ -66,14 +66,19 @@ fn insert_all(rig: &TableFixture) {
         };
         store
             .rows()
-            .insert(&mut trx, &rig.table, &NewRow::new(&key_of(n), &row(n), &[entry]), false)
+            .insert(
+                &mut trx,
+                &fixture.table,
+                &NewRow::new(&key_of(n), &row(n), &[entry]),
+                false,
+            )
             .expect("insert");
     }
     report("insert, ascending key, one random secondary entry", start, ROWS);
-    rig.engine.commit(&mut trx, false).expect("commit");
+    fixture.engine.commit(&mut trx, false).expect("commit");
     let start = Instant::now();
     for n in ROWS..ROWS + ROWS / 4 {
-        let mut trx = rig.begin(Isolation::RepeatableRead);
+        let mut trx = fixture.begin(Isolation::RepeatableRead);
         let entry = crate::table::Entry {
             user_key_len: 8,
             key: &group_key(1, n),
@@ -81,16 +86,21 @@ fn insert_all(rig: &TableFixture) {
         };
         store
             .rows()
-            .insert(&mut trx, &rig.table, &NewRow::new(&key_of(n), &row(n), &[entry]), false)
+            .insert(
+                &mut trx,
+                &fixture.table,
+                &NewRow::new(&key_of(n), &row(n), &[entry]),
+                false,
+            )
             .expect("insert");
-        rig.engine.commit(&mut trx, false).expect("commit");
+        fixture.engine.commit(&mut trx, false).expect("commit");
     }
     report("begin, insert, commit (not synced)", start, ROWS / 4);
 }
 
-fn read_all(rig: &TableFixture) {
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn read_all(fixture: &TableFixture) {
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let start = Instant::now();
     for i in 0..ROWS {
         let n = i.wrapping_mul(0x9e37_79b9) % ROWS;
@@ -115,13 +125,13 @@ fn read_all(rig: &TableFixture) {
         more = cursor.next(&mut trx).expect("next");
     }
     report("covering index scan, per row", start, rows);
-    rig.engine.commit(&mut trx, false).expect("commit");
+    fixture.engine.commit(&mut trx, false).expect("commit");
 }
 
-fn change_all(rig: &TableFixture) {
-    let store = rig.store();
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    let mut cursor = store.cursor(rig.table.clone());
+fn change_all(fixture: &TableFixture) {
+    let store = fixture.store();
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
+    let mut cursor = store.cursor(fixture.table.clone());
     let x = LockChoice {
         mode: Some(LockMode::Exclusive),
         ..Default::default()
@@ -137,12 +147,12 @@ fn change_all(rig: &TableFixture) {
         let n = i.wrapping_mul(0x9e37_79b9) % ROWS;
         store
             .rows()
-            .update(&mut trx, &rig.table, &key_of(n), &row(n + 1), &[], false)
+            .update(&mut trx, &fixture.table, &key_of(n), &row(n + 1), &[], false)
             .expect("update");
     }
     report("update of a locked row, no index", start, ROWS);
-    rig.engine.commit(&mut trx, false).expect("commit");
-    let mut trx = rig.begin(Isolation::RepeatableRead);
+    fixture.engine.commit(&mut trx, false).expect("commit");
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
     let start = Instant::now();
     for i in 0..ROWS {
         let n = i.wrapping_mul(0x9e37_79b9) % ROWS;
@@ -158,19 +168,19 @@ fn change_all(rig: &TableFixture) {
         };
         store
             .rows()
-            .update(&mut trx, &rig.table, &key_of(n), &row(n + 2), &[change], false)
+            .update(&mut trx, &fixture.table, &key_of(n), &row(n + 2), &[change], false)
             .expect("update");
     }
     report("update that moves one secondary entry", start, ROWS);
     let start = Instant::now();
-    rig.engine.rollback(&mut trx).expect("rollback");
+    fixture.engine.rollback(&mut trx).expect("rollback");
     report("its rollback, per row", start, ROWS);
     let start = Instant::now();
-    let before = rig.engine.counters().purged_records.get();
-    rig.purge_all();
+    let before = fixture.engine.counters().purged_records.get();
+    fixture.purge_all();
     report(
         "purge, per record",
         start,
-        (rig.engine.counters().purged_records.get() - before).max(1),
+        (fixture.engine.counters().purged_records.get() - before).max(1),
     );
 }

@@ -17,7 +17,7 @@ const NEW: u64 = 40_000;
 fn value(n: u64) -> [u8; 8] {
     n.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_be_bytes()
 }
-fn insert(rig: &TableFixture, trx: &mut Trx, n: u64) {
+fn insert(fixture: &TableFixture, trx: &mut Trx, n: u64) {
     let pk = n.to_be_bytes();
     let key = [value(n), pk].concat();
     let entry = Entry {
@@ -27,26 +27,27 @@ fn insert(rig: &TableFixture, trx: &mut Trx, n: u64) {
         key: &key,
         value: &[],
     };
-    rig.store()
+    fixture
+        .store()
         .rows()
-        .insert(trx, &rig.table, &NewRow::new(&pk, &[b'x'; 40], &[entry]), false)
+        .insert(trx, &fixture.table, &NewRow::new(&pk, &[b'x'; 40], &[entry]), false)
         .expect("insert");
 }
-fn insert_all(rig: &TableFixture, from: u64, to: u64) {
+fn insert_all(fixture: &TableFixture, from: u64, to: u64) {
     for from in (from..to).step_by(500) {
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        (from..to.min(from + 500)).for_each(|n| insert(rig, &mut trx, n));
-        rig.engine.commit(&mut trx, false).expect("commit");
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
+        (from..to.min(from + 500)).for_each(|n| insert(fixture, &mut trx, n));
+        fixture.engine.commit(&mut trx, false).expect("commit");
     }
 }
-fn figures(rig: &TableFixture) -> Vec<u64> {
-    rig.store().pool.update_gauges();
+fn figures(fixture: &TableFixture) -> Vec<u64> {
+    fixture.store().pool.update_gauges();
     (0..Counters::NAMES.len())
-        .map(|i| rig.engine.counters().value(i))
+        .map(|i| fixture.engine.counters().value(i))
         .collect()
 }
-fn report(rig: &TableFixture, what: &str, before: &[u64], n: u64, start: Instant) {
-    let now = figures(rig);
+fn report(fixture: &TableFixture, what: &str, before: &[u64], n: u64, start: Instant) {
+    let now = figures(fixture);
     let of = |name: &str| {
         let at = Counters::NAMES.iter().position(|n| *n == name);
         at.map_or(0, |at| now[at].wrapping_sub(before[at])) as f64 / n as f64
@@ -98,18 +99,18 @@ fn measure(name: &str, pool: u64, rows: u64) {
     engine.store().tables().create_table("t", &spec).expect("create");
     let table = engine.store().tables().open_table("t").expect("open");
     engine.start_background();
-    let rig = TableFixture { engine, table };
-    assert!(!rig.store().verify.load(Ordering::Relaxed));
+    let fixture = TableFixture { engine, table };
+    assert!(!fixture.store().verify.load(Ordering::Relaxed));
     let mut at = 0;
     for (what, n) in [("filled", rows), ("more", NEW), ("more", NEW), ("more", NEW)] {
-        let (before, start) = (figures(&rig), Instant::now());
-        insert_all(&rig, at, at + n);
+        let (before, start) = (figures(&fixture), Instant::now());
+        insert_all(&fixture, at, at + n);
         at += n;
-        report(&rig, what, &before, n, start);
+        report(&fixture, what, &before, n, start);
     }
-    let (before, start) = (figures(&rig), Instant::now());
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    report(&rig, "merging the rest (each)", &before, 3 * NEW, start);
-    rig.engine.close(Close::LogOnly).expect("close");
+    let (before, start) = (figures(&fixture), Instant::now());
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    report(&fixture, "merging the rest (each)", &before, 3 * NEW, start);
+    fixture.engine.close(Close::LogOnly).expect("close");
     let _ = std::fs::remove_dir_all(&dir);
 }

@@ -46,33 +46,33 @@ fn roll_back(engine: &Engine) -> Result<bool> {
 /// Row 1 is there as it was committed. Row 2 was not committed and is not there. No transaction
 /// waits for a lock.
 fn assert_rolled_back(disk: &Arc<SimDisk>) {
-    let rig = TableFixture::reopen(disk.clone()).expect("opens");
-    assert_eq!(roll_back(&rig.engine), Ok(true));
-    let mut trx = rig.begin(ReadCommitted);
-    let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
+    let fixture = TableFixture::reopen(disk.clone()).expect("opens");
+    assert_eq!(roll_back(&fixture.engine), Ok(true));
+    let mut trx = fixture.begin(ReadCommitted);
+    let found = fixture.scan(&mut trx, 0, false, false, None).expect("scan");
     assert_eq!(found.len(), 1, "{found:?}");
-    assert_eq!(rig.get(&mut trx, &pk(1), None), Ok(Some(row(1))));
-    rig.check_table();
+    assert_eq!(fixture.get(&mut trx, &pk(1), None), Ok(Some(row(1))));
+    fixture.check_table();
 }
 /// Table t with row 1; and a transaction that has changed it and added row 2.
 fn changed(disk: &Arc<SimDisk>) -> (TableFixture, crate::txn::Trx) {
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(ReadCommitted);
-    rig.insert(&mut trx, &pk(1), &row(1)).expect("insert");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &pk(1), &row(1), &row(5)).expect("update");
-    rig.insert(&mut trx, &pk(2), &row(2)).expect("insert");
-    rig.engine.flush_log().expect("flush");
-    (rig, trx)
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.insert(&mut trx, &pk(1), &row(1)).expect("insert");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.update(&mut trx, &pk(1), &row(1), &row(5)).expect("update");
+    fixture.insert(&mut trx, &pk(2), &row(2)).expect("insert");
+    fixture.engine.flush_log().expect("flush");
+    (fixture, trx)
 }
 
 /// The power fails, with the transaction open, and all that it did in the files.
-fn crash_after_checkpoint(disk: &SimDisk, rig: TableFixture, trx: crate::txn::Trx) -> Arc<SimDisk> {
-    rig.engine.checkpoint().expect("checkpoint");
+fn crash_after_checkpoint(disk: &SimDisk, fixture: TableFixture, trx: crate::txn::Trx) -> Arc<SimDisk> {
+    fixture.engine.checkpoint().expect("checkpoint");
     std::mem::forget(trx);
     let after = disk.crash(1);
-    drop(rig);
+    drop(fixture);
     after
 }
 
@@ -82,12 +82,12 @@ fn crash_after_checkpoint(disk: &SimDisk, rig: TableFixture, trx: crate::txn::Tr
 fn a_rollback_waits_for_a_table_whose_file_was_missing() {
     for prepared in [false, true] {
         let disk = SimDisk::new(1);
-        let (rig, mut trx) = changed(&disk);
+        let (fixture, mut trx) = changed(&disk);
         let xid = xid(&[7]);
         if prepared {
-            rig.engine.prepare(&mut trx, &xid).expect("prepare");
+            fixture.engine.prepare(&mut trx, &xid).expect("prepare");
         }
-        let disk = crash_after_checkpoint(&disk, rig, trx);
+        let disk = crash_after_checkpoint(&disk, fixture, trx);
         let name = file_name(FIRST_TABLE_FILE);
         let bytes = disk.bytes(&name).expect("there");
         disk.remove(&name).expect("removed");
@@ -109,8 +109,8 @@ fn a_rollback_waits_for_a_table_whose_file_was_missing() {
 #[test]
 fn a_rollback_that_waits_for_a_missing_table_ends_when_it_is_dropped() {
     let disk = SimDisk::new(2);
-    let (rig, trx) = changed(&disk);
-    let disk = crash_after_checkpoint(&disk, rig, trx);
+    let (fixture, trx) = changed(&disk);
+    let disk = crash_after_checkpoint(&disk, fixture, trx);
     disk.remove(&file_name(FIRST_TABLE_FILE)).expect("removed");
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     assert_eq!(roll_back(&engine), Ok(false), "it waits");
@@ -123,8 +123,8 @@ fn a_rollback_that_waits_for_a_missing_table_ends_when_it_is_dropped() {
 fn a_rollback_waits_for_a_table_that_cannot_be_read() {
     for dropped in [false, true] {
         let disk = SimDisk::new(3);
-        let (rig, trx) = changed(&disk);
-        let disk = crash_after_checkpoint(&disk, rig, trx);
+        let (fixture, trx) = changed(&disk);
+        let disk = crash_after_checkpoint(&disk, fixture, trx);
         let engine = Engine::open(disk.clone(), config()).expect("opens");
         engine.store().pool.discard_file(FIRST_TABLE_FILE);
         disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
@@ -161,8 +161,8 @@ fn a_rollback_waits_for_a_table_that_cannot_be_read() {
 #[test]
 fn a_loser_that_cannot_be_taken_up_is_put_off() {
     let disk = SimDisk::new(4);
-    let (rig, trx) = changed(&disk);
-    let disk = crash_after_checkpoint(&disk, rig, trx);
+    let (fixture, trx) = changed(&disk);
+    let disk = crash_after_checkpoint(&disk, fixture, trx);
     let logged: Arc<Mutex<Vec<String>>> = Arc::default();
     let into = logged.clone();
     let log: LogSink = Arc::new(move |_, text: &str| into.lock().push(text.into()));
@@ -199,16 +199,16 @@ fn a_read_that_fails_at_a_start_breaks_no_table() {
     let mut failed = 0;
     for n in 1..60 {
         let disk = SimDisk::new(n);
-        let (rig, mut trx) = changed(&disk);
-        rig.engine.rollback(&mut trx).expect("rollback");
-        rig.engine.checkpoint().expect("checkpoint");
+        let (fixture, mut trx) = changed(&disk);
+        fixture.engine.rollback(&mut trx).expect("rollback");
+        fixture.engine.checkpoint().expect("checkpoint");
         // The log has changes of the table, and none of its first page.
-        let mut trx = rig.begin(ReadCommitted);
-        rig.update(&mut trx, &pk(1), &row(1), &row(6)).expect("update");
-        rig.engine.flush_log().expect("flush");
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture.update(&mut trx, &pk(1), &row(1), &row(6)).expect("update");
+        fixture.engine.flush_log().expect("flush");
         std::mem::forget(trx);
         let disk = disk.crash(n);
-        drop(rig);
+        drop(fixture);
         disk.fail_read(disk.reads() + n);
         match Engine::open_still(disk.clone(), config()) {
             Ok(engine) => {
@@ -242,18 +242,18 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
     let mut failed = 0;
     for seed in 1..8 {
         let disk = SimDisk::new(seed);
-        let rig = TableFixture::create(disk.clone());
+        let fixture = TableFixture::create(disk.clone());
         let crashed: Arc<OnceLock<Arc<SimDisk>>> = Arc::default();
-        let (engine, into) = (rig.engine.clone(), crashed.clone());
+        let (engine, into) = (fixture.engine.clone(), crashed.clone());
         at(SyncPoint::FileMade, move || {
             engine.flush_log().expect("flush");
             assert!(into.set(disk.crash(seed)).is_ok(), "once");
         });
         assert!(
-            rig.store().tables().create_table("u", &wide).is_err(),
+            fixture.store().tables().create_table("u", &wide).is_err(),
             "the machine has crashed"
         );
-        drop(rig);
+        drop(fixture);
         let crashed = crashed.get().expect("it was made");
         for after in 1..100 {
             let disk = crashed.crash(after);
@@ -277,18 +277,18 @@ fn a_disk_that_fails_at_a_start_makes_no_unfinished_table_somebody_elses() {
 }
 
 /// Index by_group, of 3,000 rows, once more.
-fn rebuilt(rig: &TableFixture) -> IndexBuild {
-    let mut build = rig
+fn rebuilt(fixture: &TableFixture) -> IndexBuild {
+    let mut build = fixture
         .store()
         .indexes()
-        .begin_build(&rig.table, &spec().indexes[0])
+        .begin_build(&fixture.table, &spec().indexes[0])
         .expect("begin");
     let mut keys: Vec<_> = (0..3000).map(|n| (row(n).group_key(&pk(n)), row(n).shade)).collect();
     keys.sort();
     for (key, shade) in &keys {
         build.add(key, 2, false, &[*shade]).expect("add");
     }
-    build.finish(&rig.begin(ReadCommitted)).expect("finish");
+    build.finish(&fixture.begin(ReadCommitted)).expect("finish");
     build
 }
 
@@ -300,36 +300,36 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
     let mut kept = 0;
     for n in 1..30 {
         let disk = SimDisk::new(n);
-        let rig = TableFixture::create(disk.clone());
-        let mut trx = rig.begin(ReadCommitted);
+        let fixture = TableFixture::create(disk.clone());
+        let mut trx = fixture.begin(ReadCommitted);
         for n in 0..3000 {
-            rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+            fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
         }
-        rig.engine.commit(&mut trx, true).expect("commit");
-        rig.store().merge_scheduler().drain_changes().expect("drain");
-        rig.engine.checkpoint().expect("checkpoint");
-        let build = rebuilt(&rig);
-        rig.engine.checkpoint().expect("checkpoint");
-        rig.store().pool.discard_file(FIRST_TABLE_FILE);
+        fixture.engine.commit(&mut trx, true).expect("commit");
+        fixture.store().merge_scheduler().drain_changes().expect("drain");
+        fixture.engine.checkpoint().expect("checkpoint");
+        let build = rebuilt(&fixture);
+        fixture.engine.checkpoint().expect("checkpoint");
+        fixture.store().pool.discard_file(FIRST_TABLE_FILE);
         disk.fail_read(disk.reads() + n);
-        let mut change = super::fixture::change_of(&rig.table);
+        let mut change = super::fixture::change_of(&fixture.table);
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];
-        let before = rig.table.layout().secondary[0].index.id;
-        let done = rig.store().indexes().alter_indexes(&[change]);
-        let is_new = rig.table.layout().secondary[0].index.id != before;
+        let before = fixture.table.layout().secondary[0].index.id;
+        let done = fixture.store().indexes().alter_indexes(&[change]);
+        let is_new = fixture.table.layout().secondary[0].index.id != before;
         assert_eq!(done.is_ok(), is_new, "read {n}: {done:?}");
         kept += u64::from(disk.struck() > 0 && is_new);
         // As a caller does that takes the statement for failed.
         let _ = build.abort();
         disk.heal();
-        if rig.store().pool.check_alive().is_ok() {
-            rig.check_table();
+        if fixture.store().pool.check_alive().is_ok() {
+            fixture.check_table();
         }
-        drop(rig);
-        let rig = TableFixture::reopen(disk.crash(n)).expect("opens");
-        rig.store().indexes().resume_freeing();
-        rig.check_table();
+        drop(fixture);
+        let fixture = TableFixture::reopen(disk.crash(n)).expect("opens");
+        fixture.store().indexes().resume_freeing();
+        fixture.check_table();
     }
     assert!(kept > 3, "{kept} failed reads after the change");
 }
@@ -338,26 +338,26 @@ fn a_change_of_indexes_that_is_durable_does_not_fail() {
 /// while it was built, and was freed while in use.
 #[test]
 fn an_index_that_comes_while_a_start_frees_others_stays() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let mut trx = rig.begin(ReadCommitted);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..3000 {
-        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
-    let build = rebuilt(&rig);
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    let build = rebuilt(&fixture);
     let other = TableFixture {
-        engine: rig.engine.clone(),
-        table: rig.table.clone(),
+        engine: fixture.engine.clone(),
+        table: fixture.table.clone(),
     };
-    let before = rig.table.layout().secondary[0].index.id;
+    let before = fixture.table.layout().secondary[0].index.id;
     at(SyncPoint::TreeToBeFreed, move || {
         let mut change = super::fixture::change_of(&other.table);
         (change.drop, change.add) = (vec!["by_group"], vec![&build]);
         change.order = vec!["by_group", "by_tag"];
         other.store().indexes().alter_indexes(&[change]).expect("published");
     });
-    rig.store().indexes().resume_freeing();
-    assert_ne!(rig.table.layout().secondary[0].index.id, before);
-    rig.check_table();
-    assert_eq!(rig.table.layout().freeing, []);
+    fixture.store().indexes().resume_freeing();
+    assert_ne!(fixture.table.layout().secondary[0].index.id, before);
+    fixture.check_table();
+    assert_eq!(fixture.table.layout().freeing, []);
 }

@@ -19,18 +19,18 @@ fn row_of(n: u32) -> Row {
         body: vec![1; 50],
     }
 }
-fn insert(rig: &TableFixture, model: &mut Model, keys: impl Iterator<Item = u32>) {
-    let mut trx = rig.begin(ReadCommitted);
+fn insert(fixture: &TableFixture, model: &mut Model, keys: impl Iterator<Item = u32>) {
+    let mut trx = fixture.begin(ReadCommitted);
     for n in keys {
-        rig.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
+        fixture.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
         model.insert(pk(n), row_of(n));
     }
-    commit(rig, trx);
+    commit(fixture, trx);
 }
 /// The tags of so many entries from this one on.
-fn read_tags(rig: &TableFixture, from: u16, entries: usize) -> Vec<u16> {
-    let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn read_tags(fixture: &TableFixture, from: u16, entries: usize) -> Vec<u16> {
+    let mut trx = fixture.begin(RepeatableRead);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice::default();
     cursor.begin(&mut trx, BY_TAG, lock, true).expect("begun");
     let key = [&[1][..], &from.to_be_bytes()].concat();
@@ -42,11 +42,11 @@ fn read_tags(rig: &TableFixture, from: u16, entries: usize) -> Vec<u16> {
         more = cursor.next(&mut trx).expect("moved");
     }
     drop(cursor);
-    commit(rig, trx);
+    commit(fixture, trx);
     tags
 }
-fn pending_by_tag(rig: &TableFixture) -> u64 {
-    rig.table.layout().secondary[1]
+fn pending_by_tag(fixture: &TableFixture) -> u64 {
+    fixture.table.layout().secondary[1]
         .index
         .delta
         .as_ref()
@@ -55,9 +55,12 @@ fn pending_by_tag(rig: &TableFixture) -> u64 {
 }
 
 /// Every page of the clustered index.
-fn row_pages(rig: &TableFixture) -> Vec<PageId> {
-    let tree = rig.table.layout().index(0).expect("clustered").tree;
-    let pages = tree.verify(&rig.store().pool, &mut |_, _| None).expect("read").pages;
+fn row_pages(fixture: &TableFixture) -> Vec<PageId> {
+    let tree = fixture.table.layout().index(0).expect("clustered").tree;
+    let pages = tree
+        .verify(&fixture.store().pool, &mut |_, _| None)
+        .expect("read")
+        .pages;
     pages.into_iter().map(|no| PageId::new(tree.file, no)).collect()
 }
 
@@ -65,21 +68,21 @@ fn row_pages(rig: &TableFixture) -> Vec<PageId> {
 #[test]
 fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
     for merged in [false, true] {
-        let rig = TableFixture::create(SimDisk::new(1));
-        buffer(&rig, true);
+        let fixture = TableFixture::create(SimDisk::new(1));
+        buffer(&fixture, true);
         let mut model = Model::new();
         for part in 0..3 {
-            insert(&rig, &mut model, part * 1000..part * 1000 + 1000);
+            insert(&fixture, &mut model, part * 1000..part * 1000 + 1000);
             if part == 1 {
-                rig.store().merge_scheduler().drain_changes().expect("drain");
+                fixture.store().merge_scheduler().drain_changes().expect("drain");
             }
         }
-        assert_eq!(pending(&rig), 2000);
+        assert_eq!(pending(&fixture), 2000);
         if merged {
-            drain(&rig);
+            drain(&fixture);
         }
-        let pages = row_pages(&rig);
-        let pool = &rig.store().pool;
+        let pages = row_pages(&fixture);
+        let pool = &fixture.store().pool;
         let visited = || pages.iter().filter(|id| pool.is_resident(**id)).count();
         pool.flush_all().expect("flushed");
         pool.evict_clean();
@@ -87,26 +90,26 @@ fn covering_range_reads_right_after_a_buffered_load_visit_no_row() {
         for isolation in [ReadCommitted, RepeatableRead] {
             for index in [BY_GROUP, BY_TAG] {
                 for backward in [false, true] {
-                    let mut trx = rig.begin(isolation);
-                    let found = rig.scan(&mut trx, index, backward, true, None).expect("scan");
+                    let mut trx = fixture.begin(isolation);
+                    let found = fixture.scan(&mut trx, index, backward, true, None).expect("scan");
                     assert_eq!(found.len(), 3000);
                     assert!(found.iter().all(|found| found.covering));
-                    commit(&rig, trx);
+                    commit(&fixture, trx);
                 }
             }
         }
-        assert_eq!(read_tags(&rig, 1500, 800), (1500..2300).collect::<Vec<u16>>());
+        assert_eq!(read_tags(&fixture, 1500, 800), (1500..2300).collect::<Vec<u16>>());
         assert_eq!(visited(), 0, "merged {merged}");
         // An entry that is not for everybody to see is worth a visit.
-        let mut other = rig.begin(ReadCommitted);
-        rig.insert(&mut other, &pk(5000), &row_of(5000)).expect("inserted");
+        let mut other = fixture.begin(ReadCommitted);
+        fixture.insert(&mut other, &pk(5000), &row_of(5000)).expect("inserted");
         pool.flush_all().expect("flushed");
         pool.evict_clean();
         assert_eq!(visited(), 0);
-        read_tags(&rig, 2990, 20);
+        read_tags(&fixture, 2990, 20);
         assert!(visited() > 0, "merged {merged}");
-        rig.engine.rollback(&mut other).expect("rolled back");
-        check_now(&rig, &model, "after all");
+        fixture.engine.rollback(&mut other).expect("rolled back");
+        check_now(&fixture, &model, "after all");
     }
 }
 
@@ -116,59 +119,70 @@ fn two_leaves() -> (TableFixture, Model) {
     two_leaves_on(SimDisk::new(1))
 }
 fn two_leaves_on(disk: Arc<SimDisk>) -> (TableFixture, Model) {
-    let rig = TableFixture::create(disk);
+    let fixture = TableFixture::create(disk);
     let mut model = Model::new();
-    buffer(&rig, false);
-    insert(&rig, &mut model, (0..12_000).step_by(2));
-    buffer(&rig, true);
+    buffer(&fixture, false);
+    insert(&fixture, &mut model, (0..12_000).step_by(2));
+    buffer(&fixture, true);
     for first in [101, 9001] {
-        insert(&rig, &mut model, (first..first + 80).step_by(2));
+        insert(&fixture, &mut model, (first..first + 80).step_by(2));
     }
-    assert_eq!(pending_by_tag(&rig), 80);
-    (rig, model)
+    assert_eq!(pending_by_tag(&fixture), 80);
+    (fixture, model)
 }
 
 /// Hot for its readers: one in so many of them merges it, and leaves the other leaf alone.
 #[test]
 fn a_leaf_that_is_read_again_and_again_is_merged() {
-    let (rig, model) = two_leaves();
+    let (fixture, model) = two_leaves();
     let reads = DENSE_READS_PER_MERGE as u16;
     for n in 0..reads {
-        assert_eq!(pending_by_tag(&rig), 80, "after {n} reads");
-        assert_eq!(read_tags(&rig, 110 + n, 5), (110 + n..115 + n).collect::<Vec<u16>>());
+        assert_eq!(pending_by_tag(&fixture), 80, "after {n} reads");
+        assert_eq!(
+            read_tags(&fixture, 110 + n, 5),
+            (110 + n..115 + n).collect::<Vec<u16>>()
+        );
     }
-    assert_eq!(pending_by_tag(&rig), 40);
+    assert_eq!(pending_by_tag(&fixture), 40);
     for n in 0..reads {
-        read_tags(&rig, 110 + n, 5);
+        read_tags(&fixture, 110 + n, 5);
     }
-    assert_eq!(pending_by_tag(&rig), 40, "nothing is pending there any more");
-    check_now(&rig, &model, "after all");
+    assert_eq!(pending_by_tag(&fixture), 40, "nothing is pending there any more");
+    check_now(&fixture, &model, "after all");
 }
 
 /// Hot for its writers: however busy the engine is, a leaf that takes so much is worth its write.
 #[test]
 fn a_leaf_that_gets_much_is_merged() {
-    let (rig, mut model) = two_leaves();
+    let (fixture, mut model) = two_leaves();
     // So it is known how much a leaf takes.
-    drain(&rig);
+    drain(&fixture);
     for first in [181, 9081] {
-        insert(&rig, &mut model, (first..first + 80).step_by(2));
+        insert(&fixture, &mut model, (first..first + 80).step_by(2));
     }
     let mut rounds = Rounds::default();
     let mut busy_round = |model: &mut Model, n: u32| {
-        insert(&rig, model, 20_000 + n * 2..20_002 + n * 2);
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        insert(&fixture, model, 20_000 + n * 2..20_002 + n * 2);
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
     };
     for n in 0..20 {
         busy_round(&mut model, n);
     }
-    assert_eq!(pending_by_tag(&rig), 120, "not worth it");
-    insert(&rig, &mut model, (301..901).step_by(2));
+    assert_eq!(pending_by_tag(&fixture), 120, "not worth it");
+    insert(&fixture, &mut model, (301..901).step_by(2));
     for n in 20..23 {
         busy_round(&mut model, n);
     }
-    assert!(pending_by_tag(&rig) < 120, "{} entries are left", pending_by_tag(&rig));
-    check_now(&rig, &model, "after all");
+    assert!(
+        pending_by_tag(&fixture) < 120,
+        "{} entries are left",
+        pending_by_tag(&fixture)
+    );
+    check_now(&fixture, &model, "after all");
 }
 
 /// Readers pay for what is pending, and few new changes would share the write: readers keep the
@@ -177,32 +191,36 @@ fn a_leaf_that_gets_much_is_merged() {
 fn what_a_load_left_is_merged_while_others_read() {
     for (load, writes, merges) in [(0, 0, true), (0, 10, false), (3, 0, true)] {
         let disk = SimDisk::new(1);
-        let (rig, mut model) = two_leaves_on(disk.clone());
-        drain(&rig);
+        let (fixture, mut model) = two_leaves_on(disk.clone());
+        drain(&fixture);
         for first in [181, 9081] {
-            insert(&rig, &mut model, (first..first + 80).step_by(2));
+            insert(&fixture, &mut model, (first..first + 80).step_by(2));
         }
         let (mut rounds, mut first) = (Rounds::default(), 20_000);
         let mut tenths = |n: u32, writes| {
             for _ in 0..n {
                 disk.advance_us(100_000);
-                rig.store().counters.rows_read.add(100_000);
-                insert(&rig, &mut model, first..first + writes);
+                fixture.store().counters.rows_read.add(100_000);
+                insert(&fixture, &mut model, first..first + writes);
                 first += writes;
-                rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+                fixture
+                    .store()
+                    .merge_scheduler()
+                    .merge_round(&mut rounds)
+                    .expect("round");
             }
         };
         tenths(6, load);
-        let before = pending_by_tag(&rig);
+        let before = pending_by_tag(&fixture);
         assert!(before >= 80, "what comes is not known yet");
         tenths(40, writes);
-        let after = pending_by_tag(&rig);
+        let after = pending_by_tag(&fixture);
         assert_eq!(
             after < before,
             merges,
             "{before} were pending, now {after}: {load}, then {writes}"
         );
-        check_now(&rig, &model, "after all");
+        check_now(&fixture, &model, "after all");
     }
 }
 
@@ -210,16 +228,16 @@ fn what_a_load_left_is_merged_while_others_read() {
 /// no reason to.
 #[test]
 fn in_the_test_mode_merges_come_at_random_moments() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    rig.engine.start_background();
-    buffer(&rig, true);
-    let mut trx = rig.begin(ReadCommitted);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    fixture.engine.start_background();
+    buffer(&fixture, true);
+    let mut trx = fixture.begin(ReadCommitted);
     let mut n = 0;
     let mut insert = |milliseconds: u64, until_merged: bool| {
         let begun = Instant::now();
-        let merged = || rig.engine.counters().change_buffer_merged_entries.get();
+        let merged = || fixture.engine.counters().change_buffer_merged_entries.get();
         while begun.elapsed() < Duration::from_millis(milliseconds) && !(until_merged && merged() > 0) {
-            rig.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
+            fixture.insert(&mut trx, &pk(n), &row_of(n)).expect("inserted");
             n += 1;
             std::thread::sleep(Duration::from_millis(1));
         }
@@ -232,8 +250,8 @@ fn in_the_test_mode_merges_come_at_random_moments() {
         merged == 0 || begun.elapsed() > Duration::from_millis(900),
         "merged without a reason"
     );
-    rig.engine.set("change_buffer_test_mode", 1).expect("set");
+    fixture.engine.set("change_buffer_test_mode", 1).expect("set");
     assert!(insert(20_000, true) > 0);
-    commit(&rig, trx);
-    rig.check_table();
+    commit(&fixture, trx);
+    fixture.check_table();
 }

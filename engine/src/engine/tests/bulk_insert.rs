@@ -19,14 +19,14 @@ fn add(bulk: &mut BulkInsert, trx: &mut Trx, pk: &[u8], row: &Row) -> Result<()>
     with_entries(pk, row, |entries| bulk.add(trx, pk, &row.encode(), entries))
 }
 
-fn begin(rig: &TableFixture) -> BulkInsert {
-    let begun = rig.store().loads().begin_bulk_insert(&rig.table);
+fn begin(fixture: &TableFixture) -> BulkInsert {
+    let begun = fixture.store().loads().begin_bulk_insert(&fixture.table);
     begun.expect("look").expect("an empty table")
 }
 
 /// A load that took these rows and has not ended.
-fn begun(rig: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
-    let mut bulk = begin(rig);
+fn begun(fixture: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInsert {
+    let mut bulk = begin(fixture);
     for (pk, row) in rows {
         add(&mut bulk, trx, pk, row).expect("add");
     }
@@ -35,12 +35,12 @@ fn begun(rig: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) -> BulkInse
 
 /// As the server does: a statement that fails is rolled back. Error: also the row refused.
 pub fn fill(
-    rig: &TableFixture,
+    fixture: &TableFixture,
     trx: &mut Trx,
     rows: &[(Vec<u8>, Row)],
 ) -> std::result::Result<(), (Error, Option<Row>)> {
-    let savepoint = rig.store().rollbacks().savepoint(trx);
-    let mut bulk = begin(rig);
+    let savepoint = fixture.store().rollbacks().savepoint(trx);
+    let mut bulk = begin(fixture);
     let mut done = Ok(());
     for (pk, row) in rows {
         done = done.and_then(|()| add(&mut bulk, trx, pk, row));
@@ -49,33 +49,38 @@ pub fn fill(
     let refused = bulk.refused().map(|(_, row)| Row::decode(row));
     bulk.end(trx);
     done.map_err(|e| {
-        let undone = rig.store().rollbacks().rollback_to(trx, savepoint);
-        let stopped = rig.store().pool.check_alive().is_err();
+        let undone = fixture.store().rollbacks().rollback_to(trx, savepoint);
+        let stopped = fixture.store().pool.check_alive().is_err();
         assert!(undone.is_ok() || trx.is_doomed() || stopped, "{undone:?}");
         (e, refused)
     })
 }
 
-fn used(rig: &TableFixture) -> u32 {
-    space::usage(&rig.store().pool, rig.table.layout().id)
+fn used(fixture: &TableFixture) -> u32 {
+    space::usage(&fixture.store().pool, fixture.table.layout().id)
         .expect("usage")
         .used
 }
 
-fn rows_counted(rig: &TableFixture) -> u64 {
-    rig.store()
+fn rows_counted(fixture: &TableFixture) -> u64 {
+    fixture
+        .store()
         .statistics_keeper()
-        .table_stats(&rig.table)
+        .table_stats(&fixture.table)
         .expect("stats")
         .rows
 }
 
-pub fn has_empty_trees(rig: &TableFixture) -> bool {
-    rig.store().loads().has_empty_trees(rig.table.layout()).expect("look")
+pub fn has_empty_trees(fixture: &TableFixture) -> bool {
+    fixture
+        .store()
+        .loads()
+        .has_empty_trees(fixture.table.layout())
+        .expect("look")
 }
 
-pub fn commit(rig: &TableFixture, mut trx: Trx) {
-    rig.engine.commit(&mut trx, true).expect("commit");
+pub fn commit(fixture: &TableFixture, mut trx: Trx) {
+    fixture.engine.commit(&mut trx, true).expect("commit");
 }
 
 pub fn shuffled(n: u32) -> Rows {
@@ -87,34 +92,34 @@ fn what_was_inserted_is_there_whatever_the_order() {
     for (n, bulk_load_min) in [(1, 0), (3000, 0), (3000, LARGE)] {
         for (order, rows) in orders(n).into_iter().take(if n < 3000 { 1 } else { 3 }) {
             let disk = SimDisk::new(n as u64);
-            let rig = open(disk.clone(), bulk_load_min);
+            let fixture = open(disk.clone(), bulk_load_min);
             let model: Model = rows.iter().cloned().collect();
             let what = format!("{n} rows, {order}, minimum {bulk_load_min}");
-            let mut old = rig.begin(RepeatableRead);
-            rig.store().trx_sys.visibility.open_view(&mut old);
-            let mut trx = rig.begin(RepeatableRead);
-            fill(&rig, &mut trx, &rows).expect(&what);
-            rig.check_view(&mut trx, &model, &what);
-            let mut other = rig.begin(RepeatableRead);
-            rig.check_view(&mut other, &Model::new(), "not committed yet");
-            commit(&rig, trx);
+            let mut old = fixture.begin(RepeatableRead);
+            fixture.store().trx_sys.visibility.open_view(&mut old);
+            let mut trx = fixture.begin(RepeatableRead);
+            fill(&fixture, &mut trx, &rows).expect(&what);
+            fixture.check_view(&mut trx, &model, &what);
+            let mut other = fixture.begin(RepeatableRead);
+            fixture.check_view(&mut other, &Model::new(), "not committed yet");
+            commit(&fixture, trx);
             for mut earlier in [old, other] {
-                rig.check_view(&mut earlier, &Model::new(), "older than the commit");
-                commit(&rig, earlier);
+                fixture.check_view(&mut earlier, &Model::new(), "older than the commit");
+                commit(&fixture, earlier);
             }
-            assert!(rig
+            assert!(fixture
                 .store()
                 .loads()
-                .begin_bulk_insert(&rig.table)
+                .begin_bulk_insert(&fixture.table)
                 .expect("look")
                 .is_none());
             let after = disk.crash(1);
-            drop(rig);
-            let rig = open(after, bulk_load_min);
-            let mut trx = rig.begin(RepeatableRead);
-            rig.check_view(&mut trx, &model, &what);
-            commit(&rig, trx);
-            rig.check_table();
+            drop(fixture);
+            let fixture = open(after, bulk_load_min);
+            let mut trx = fixture.begin(RepeatableRead);
+            fixture.check_view(&mut trx, &model, &what);
+            commit(&fixture, trx);
+            fixture.check_table();
         }
     }
 }
@@ -123,60 +128,61 @@ fn what_was_inserted_is_there_whatever_the_order() {
 fn a_rollback_leaves_not_a_row_and_not_a_page() {
     for bulk_load_min in [0, LARGE] {
         for (order, rows) in orders(2500) {
-            let rig = open(SimDisk::new(5), bulk_load_min);
-            let before = used(&rig);
+            let fixture = open(SimDisk::new(5), bulk_load_min);
+            let before = used(&fixture);
             for to_savepoint in [true, false] {
-                let mut trx = rig.begin(ReadCommitted);
-                let savepoint = rig.store().rollbacks().savepoint(&trx);
-                fill(&rig, &mut trx, &rows).expect(order);
-                change_some(&rig, &mut trx, &rows);
+                let mut trx = fixture.begin(ReadCommitted);
+                let savepoint = fixture.store().rollbacks().savepoint(&trx);
+                fill(&fixture, &mut trx, &rows).expect(order);
+                change_some(&fixture, &mut trx, &rows);
                 if to_savepoint {
-                    rig.store()
+                    fixture
+                        .store()
                         .rollbacks()
                         .rollback_to(&mut trx, savepoint)
                         .expect("rollback");
-                    commit(&rig, trx);
+                    commit(&fixture, trx);
                 } else {
-                    rig.engine.rollback(&mut trx).expect("rollback");
+                    fixture.engine.rollback(&mut trx).expect("rollback");
                 }
-                let mut trx = rig.begin(ReadUncommitted);
-                rig.check_view(&mut trx, &Model::new(), order);
-                commit(&rig, trx);
-                rig.purge_all();
-                rig.store().merge_scheduler().drain_changes().expect("drain");
-                rig.check_table();
-                assert_eq!(rows_counted(&rig), 0);
-                assert!(has_empty_trees(&rig), "{order}, minimum {bulk_load_min}");
-                assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
+                let mut trx = fixture.begin(ReadUncommitted);
+                fixture.check_view(&mut trx, &Model::new(), order);
+                commit(&fixture, trx);
+                fixture.purge_all();
+                fixture.store().merge_scheduler().drain_changes().expect("drain");
+                fixture.check_table();
+                assert_eq!(rows_counted(&fixture), 0);
+                assert!(has_empty_trees(&fixture), "{order}, minimum {bulk_load_min}");
+                assert_eq!(used(&fixture), before, "{order}, minimum {bulk_load_min}");
             }
             // And then it can be filled for good.
-            let mut trx = rig.begin(ReadCommitted);
-            fill(&rig, &mut trx, &rows).expect(order);
-            commit(&rig, trx);
-            rig.check_table();
+            let mut trx = fixture.begin(ReadCommitted);
+            fill(&fixture, &mut trx, &rows).expect(order);
+            commit(&fixture, trx);
+            fixture.check_table();
         }
     }
 }
 
 /// Changes of rows that the same transaction has just loaded.
-fn change_some(rig: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
+fn change_some(fixture: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
     for (i, (pk, old)) in rows.iter().enumerate().step_by(7) {
         match i % 3 {
-            0 => rig.delete(trx, pk, old).expect("delete"),
+            0 => fixture.delete(trx, pk, old).expect("delete"),
             1 => {
                 let new = Row {
                     group: old.group ^ 1,
                     body: vec![1; i % 500],
                     ..old.clone()
                 };
-                rig.update(trx, pk, old, &new).expect("update");
+                fixture.update(trx, pk, old, &new).expect("update");
             }
             _ => {
                 let new = Row {
                     shade: old.shade + 1,
                     ..old.clone()
                 };
-                rig.update(trx, pk, old, &new).expect("update");
+                fixture.update(trx, pk, old, &new).expect("update");
             }
         }
     }
@@ -184,7 +190,7 @@ fn change_some(rig: &TableFixture, trx: &mut Trx, rows: &[(Vec<u8>, Row)]) {
         tag: Some(61_000),
         ..row(5)
     };
-    rig.insert(trx, b"another", &extra).expect("insert");
+    fixture.insert(trx, b"another", &extra).expect("insert");
 }
 
 #[test]
@@ -193,8 +199,8 @@ fn a_duplicate_is_named_and_leaves_nothing() {
         for (order, rows) in orders(2500) {
             for (index, late) in [(0, false), (2, false), (2, true)] {
                 let mut rows = rows.clone();
-                let rig = open(SimDisk::new(9), bulk_load_min);
-                let before = used(&rig);
+                let fixture = open(SimDisk::new(9), bulk_load_min);
+                let before = used(&fixture);
                 let at = if late { rows.len() - 1 } else { 2000 };
                 if index == 0 {
                     let original = rows[40].clone();
@@ -203,8 +209,8 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                     rows[at].1.tag = Some(60_001);
                     rows[700].1.tag = Some(60_001);
                 }
-                let mut trx = rig.begin(ReadCommitted);
-                let (e, refused) = fill(&rig, &mut trx, &rows).expect_err("a value that is there twice");
+                let mut trx = fixture.begin(ReadCommitted);
+                let (e, refused) = fill(&fixture, &mut trx, &rows).expect_err("a value that is there twice");
                 let Error::Duplicate { index: found, .. } = e else {
                     panic!("{order}: {e}");
                 };
@@ -213,12 +219,12 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                     let expected = if index == 0 { rows[40].1.tag } else { Some(60_001) };
                     assert_eq!(refused.tag, expected, "{order}, minimum {bulk_load_min}");
                 }
-                commit(&rig, trx);
-                rig.purge_all();
-                rig.store().merge_scheduler().drain_changes().expect("drain");
-                rig.check_table();
-                assert!(has_empty_trees(&rig), "{order}");
-                assert_eq!(used(&rig), before, "{order}, minimum {bulk_load_min}");
+                commit(&fixture, trx);
+                fixture.purge_all();
+                fixture.store().merge_scheduler().drain_changes().expect("drain");
+                fixture.check_table();
+                assert!(has_empty_trees(&fixture), "{order}");
+                assert_eq!(used(&fixture), before, "{order}, minimum {bulk_load_min}");
             }
         }
     }
@@ -229,10 +235,10 @@ fn a_duplicate_is_named_and_leaves_nothing() {
 fn a_load_that_fails_late_leaves_the_row_count_right() {
     for (order, rows) in orders(2500) {
         for locked in [false, true] {
-            let rig = open(SimDisk::new(10), 0);
-            assert_eq!(rows_counted(&rig), 0, "it is known from here on");
+            let fixture = open(SimDisk::new(10), 0);
+            assert_eq!(rows_counted(&fixture), 0, "it is known from here on");
             let mut refused = rows.clone();
-            let mut reader = rig.begin(Serializable);
+            let mut reader = fixture.begin(Serializable);
             let expected = if locked {
                 Error::LockWaitTimeout
             } else {
@@ -243,13 +249,13 @@ fn a_load_that_fails_late_leaves_the_row_count_right() {
                     pk: Vec::new(),
                 }
             };
-            let mut trx = rig.begin(ReadCommitted);
+            let mut trx = fixture.begin(ReadCommitted);
             trx.lock_wait_timeout_ms = 1;
-            let savepoint = rig.store().rollbacks().savepoint(&trx);
-            let mut bulk = begun(&rig, &mut trx, &refused);
+            let savepoint = fixture.store().rollbacks().savepoint(&trx);
+            let mut bulk = begun(&fixture, &mut trx, &refused);
             if locked {
                 // The last of the trees to be linked.
-                let scan = rig.scan(&mut reader, BY_TAG, false, false, Some(LockMode::Shared));
+                let scan = fixture.scan(&mut reader, BY_TAG, false, false, Some(LockMode::Shared));
                 assert!(scan.expect("scan").is_empty());
             }
             let e = bulk.finish(&mut trx).expect_err("it fails");
@@ -259,15 +265,16 @@ fn a_load_that_fails_late_leaves_the_row_count_right() {
                 "{order}: {e}"
             );
             bulk.end(&mut trx);
-            rig.store()
+            fixture
+                .store()
                 .rollbacks()
                 .rollback_to(&mut trx, savepoint)
                 .expect("rollback");
-            commit(&rig, reader);
-            assert_eq!(rows_counted(&rig), 0, "{order}");
-            fill(&rig, &mut trx, &rows).expect("load");
-            commit(&rig, trx);
-            assert_eq!(rows_counted(&rig), rows.len() as u64, "{order}");
+            commit(&fixture, reader);
+            assert_eq!(rows_counted(&fixture), 0, "{order}");
+            fill(&fixture, &mut trx, &rows).expect("load");
+            commit(&fixture, trx);
+            assert_eq!(rows_counted(&fixture), rows.len() as u64, "{order}");
         }
     }
 }
@@ -287,47 +294,47 @@ fn of_few_rows_each_is_refused_when_it_comes() {
         },
     );
     for (index, (pk, row)) in [(0, same_key), (BY_TAG, same_tag)] {
-        let rig = open(SimDisk::new(19), 64 << 20);
-        let mut trx = rig.begin(ReadCommitted);
-        let mut bulk = begun(&rig, &mut trx, &rows);
+        let fixture = open(SimDisk::new(19), 64 << 20);
+        let mut trx = fixture.begin(ReadCommitted);
+        let mut bulk = begun(&fixture, &mut trx, &rows);
         match add(&mut bulk, &mut trx, &pk, &row) {
             Err(Error::Duplicate { index: found, .. }) => assert_eq!(found, index),
             other => panic!("index {index}: {other:?}"),
         }
         assert!(bulk.refused().is_none(), "it is the row given last");
         bulk.end(&mut trx);
-        rig.engine.rollback(&mut trx).expect("rollback");
-        rig.check_table();
+        fixture.engine.rollback(&mut trx).expect("rollback");
+        fixture.check_table();
     }
 }
 
 #[test]
 fn other_inserts_wait_for_the_statement_and_can_be_killed() {
-    let rig = Arc::new(open(SimDisk::new(11), 0));
+    let fixture = Arc::new(open(SimDisk::new(11), 0));
     let rows = shuffled(500);
-    let mut trx = rig.begin(ReadCommitted);
-    let mut bulk = begun(&rig, &mut trx, &rows[..400]);
+    let mut trx = fixture.begin(ReadCommitted);
+    let mut bulk = begun(&fixture, &mut trx, &rows[..400]);
     let extra = |n: u32| Row {
         tag: Some(62_000 + n as u16),
         ..row(n)
     };
     let killed = Arc::new(ThreadWaiter::new());
     let inserter = |n: u32, waiter: Arc<ThreadWaiter>| {
-        let rig = rig.clone();
+        let fixture = fixture.clone();
         std::thread::spawn(move || {
-            let mut trx = rig.engine.new_trx(waiter, 0);
-            rig.engine.start(&mut trx, ReadCommitted, 20_000);
-            let done = rig.insert(&mut trx, format!("other{n}").as_bytes(), &extra(n));
+            let mut trx = fixture.engine.new_trx(waiter, 0);
+            fixture.engine.start(&mut trx, ReadCommitted, 20_000);
+            let done = fixture.insert(&mut trx, format!("other{n}").as_bytes(), &extra(n));
             match &done {
-                Ok(()) => rig.engine.commit(&mut trx, true).expect("commit"),
-                Err(_) => rig.engine.rollback(&mut trx).expect("rollback"),
+                Ok(()) => fixture.engine.commit(&mut trx, true).expect("commit"),
+                Err(_) => fixture.engine.rollback(&mut trx).expect("rollback"),
             }
             done
         })
     };
     let waits = inserter(1, Arc::new(ThreadWaiter::new()));
     let dies = inserter(2, killed.clone());
-    let waiting = || rig.store().counters.row_lock_current_waits.get();
+    let waiting = || fixture.store().counters.row_lock_current_waits.get();
     while waiting() < 2 {
         std::thread::sleep(Duration::from_millis(1));
     }
@@ -335,12 +342,12 @@ fn other_inserts_wait_for_the_statement_and_can_be_killed() {
     assert_eq!(dies.join().expect("thread"), Err(Error::Interrupted));
     assert!(!waits.is_finished());
     // A locking read finds an empty table, and another load is none.
-    let mut reader = rig.begin(ReadCommitted);
-    let found = rig
+    let mut reader = fixture.begin(ReadCommitted);
+    let found = fixture
         .scan(&mut reader, 0, false, false, Some(LockMode::Exclusive))
         .expect("scan");
     assert!(found.is_empty());
-    commit(&rig, reader);
+    commit(&fixture, reader);
     for (pk, row) in &rows[400..] {
         add(&mut bulk, &mut trx, pk, row).expect("add");
     }
@@ -348,46 +355,48 @@ fn other_inserts_wait_for_the_statement_and_can_be_killed() {
     bulk.end(&mut trx);
     // The statement is over, its transaction is not.
     assert_eq!(waits.join().expect("thread"), Ok(()));
-    commit(&rig, trx);
+    commit(&fixture, trx);
     let mut model: Model = rows.into_iter().collect();
     model.insert(b"other1".to_vec(), extra(1));
-    let mut trx = rig.begin(RepeatableRead);
-    rig.check_view(&mut trx, &model, "both");
-    commit(&rig, trx);
-    rig.check_table();
+    let mut trx = fixture.begin(RepeatableRead);
+    fixture.check_view(&mut trx, &model, "both");
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 #[test]
 fn a_circle_of_waits_through_a_load_is_found() {
-    let rig = Arc::new(open(SimDisk::new(23), 0));
-    let mut trx = rig.begin(ReadCommitted);
-    let mut bulk = begun(&rig, &mut trx, &shuffled(400));
+    let fixture = Arc::new(open(SimDisk::new(23), 0));
+    let mut trx = fixture.begin(ReadCommitted);
+    let mut bulk = begun(&fixture, &mut trx, &shuffled(400));
     let inserter = {
-        let rig = rig.clone();
+        let fixture = fixture.clone();
         std::thread::spawn(move || {
-            let mut other = rig.begin(ReadCommitted);
-            rig.store()
+            let mut other = fixture.begin(ReadCommitted);
+            fixture
+                .store()
                 .row_locks()
-                .lock_autoinc(&mut other, &rig.table)
+                .lock_autoinc(&mut other, &fixture.table)
                 .expect("no transaction holds it");
-            let done = rig.insert(&mut other, b"other", &row(3));
-            rig.engine.rollback(&mut other).expect("rollback");
+            let done = fixture.insert(&mut other, b"other", &row(3));
+            fixture.engine.rollback(&mut other).expect("rollback");
             done
         })
     };
-    while rig.store().counters.row_lock_current_waits.get() < 1 {
+    while fixture.store().counters.row_lock_current_waits.get() < 1 {
         std::thread::sleep(Duration::from_millis(1));
     }
     // He has less to lose than the load, though that has hardly any undo records.
-    rig.store()
+    fixture
+        .store()
         .row_locks()
-        .lock_autoinc(&mut trx, &rig.table)
+        .lock_autoinc(&mut trx, &fixture.table)
         .expect("he gives way");
     assert_eq!(inserter.join().expect("thread"), Err(Error::Deadlock));
     bulk.finish(&mut trx).expect("finish");
     bulk.end(&mut trx);
-    commit(&rig, trx);
-    rig.check_table();
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 /// Pages given to a load are in use, and have no owner yet. Some are not written, some are whole
@@ -397,74 +406,75 @@ fn check_table_has_nothing_against_a_load() {
     let rows = orders(6000).swap_remove(1).1;
     for linked in [false, true] {
         let disk = SimDisk::new(29);
-        let rig = open(disk.clone(), 0);
-        let before = used(&rig);
-        let mut trx = rig.begin(ReadCommitted);
-        let mut bulk = begin(&rig);
+        let fixture = open(disk.clone(), 0);
+        let before = used(&fixture);
+        let mut trx = fixture.begin(ReadCommitted);
+        let mut bulk = begin(&fixture);
         for (i, (pk, row)) in rows.iter().enumerate() {
             add(&mut bulk, &mut trx, pk, row).expect("add");
             if i % 1500 == 1000 {
-                rig.check_table();
+                fixture.check_table();
             }
         }
         if linked {
             bulk.finish(&mut trx).expect("finish");
-            rig.check_table();
-            rig.engine.flush_log().expect("flush");
+            fixture.check_table();
+            fixture.engine.flush_log().expect("flush");
         }
         bulk.end(&mut trx);
         std::mem::forget(trx);
         let after = disk.crash(1);
-        drop(rig);
+        drop(fixture);
         // The rollback has not begun.
-        let rig = open(after, 0);
-        assert!(used(&rig) > before);
-        rig.check_table();
-        rig.engine.start_background();
-        super::crash::wait_for_rollback(&rig.engine);
-        rig.check_table();
-        assert_eq!(used(&rig), before);
+        let fixture = open(after, 0);
+        assert!(used(&fixture) > before);
+        fixture.check_table();
+        fixture.engine.start_background();
+        super::crash::wait_for_rollback(&fixture.engine);
+        fixture.check_table();
+        assert_eq!(used(&fixture), before);
     }
 }
 
 #[test]
 fn a_load_waits_for_the_holder_of_a_range() {
     for index in [0, BY_TAG] {
-        let rig = open(SimDisk::new(13), 0);
+        let fixture = open(SimDisk::new(13), 0);
         let rows = shuffled(300);
         // Before the decision: rows go in one by one, and the first one meets the range.
-        let mut reader = rig.begin(Serializable);
-        let found = rig
+        let mut reader = fixture.begin(Serializable);
+        let found = fixture
             .scan(&mut reader, index, false, false, Some(LockMode::Shared))
             .expect("scan");
         assert!(found.is_empty());
-        let mut trx = rig.begin(ReadCommitted);
+        let mut trx = fixture.begin(ReadCommitted);
         trx.lock_wait_timeout_ms = 1;
         assert_eq!(
-            fill(&rig, &mut trx, &rows).expect_err("locked").0,
+            fill(&fixture, &mut trx, &rows).expect_err("locked").0,
             Error::LockWaitTimeout
         );
-        commit(&rig, trx);
-        commit(&rig, reader);
+        commit(&fixture, trx);
+        commit(&fixture, reader);
         // Between the decision and the end.
-        let mut trx = rig.begin(ReadCommitted);
+        let mut trx = fixture.begin(ReadCommitted);
         trx.lock_wait_timeout_ms = 1;
-        let savepoint = rig.store().rollbacks().savepoint(&trx);
-        let mut bulk = begun(&rig, &mut trx, &rows);
-        let mut reader = rig.begin(Serializable);
-        let scan = |reader: &mut Trx| rig.scan(reader, index, false, false, Some(LockMode::Shared));
+        let savepoint = fixture.store().rollbacks().savepoint(&trx);
+        let mut bulk = begun(&fixture, &mut trx, &rows);
+        let mut reader = fixture.begin(Serializable);
+        let scan = |reader: &mut Trx| fixture.scan(reader, index, false, false, Some(LockMode::Shared));
         assert!(scan(&mut reader).expect("scan").is_empty());
         assert_eq!(bulk.finish(&mut trx), Err(Error::LockWaitTimeout));
         bulk.end(&mut trx);
-        rig.store()
+        fixture
+            .store()
             .rollbacks()
             .rollback_to(&mut trx, savepoint)
             .expect("rollback");
         assert!(scan(&mut reader).expect("scan").is_empty(), "no phantom");
-        commit(&rig, reader);
-        fill(&rig, &mut trx, &rows).expect("now");
-        commit(&rig, trx);
-        rig.check_table();
+        commit(&fixture, reader);
+        fill(&fixture, &mut trx, &rows).expect("now");
+        commit(&fixture, trx);
+        fixture.check_table();
     }
 }
 
@@ -477,39 +487,39 @@ fn a_crash_at_any_write_loses_the_statement_or_nothing() {
     let (mut n, mut whole, mut empty) = (1, 0, 0);
     loop {
         let disk = SimDisk::new(n);
-        let rig = open(disk.clone(), 0);
-        rig.engine.checkpoint().expect("checkpoint");
-        let before = used(&rig);
+        let fixture = open(disk.clone(), 0);
+        fixture.engine.checkpoint().expect("checkpoint");
+        let before = used(&fixture);
         disk.crash_at(disk.changes() + n);
-        let mut trx = rig.begin(ReadCommitted);
-        let mut done = fill(&rig, &mut trx, &rows).map_err(|(e, _)| e);
+        let mut trx = fixture.begin(ReadCommitted);
+        let mut done = fill(&fixture, &mut trx, &rows).map_err(|(e, _)| e);
         if n % 3 == 0 && done.is_ok() {
-            done = rig.engine.rollback(&mut trx).and(Err(Error::NotFound));
+            done = fixture.engine.rollback(&mut trx).and(Err(Error::NotFound));
         } else if done.is_ok() {
-            done = rig.engine.commit(&mut trx, true);
+            done = fixture.engine.commit(&mut trx, true);
         }
         let crashed = disk.is_dead();
         if crashed {
             std::mem::forget(trx);
         }
         let after = disk.crash(n * 3);
-        drop(rig);
-        let rig = open(after.clone(), 0);
-        rig.engine.start_background();
-        super::crash::wait_for_rollback(&rig.engine);
-        let mut trx = rig.begin(RepeatableRead);
-        let found = rig.scan(&mut trx, 0, false, false, None).expect("scan").len();
+        drop(fixture);
+        let fixture = open(after.clone(), 0);
+        fixture.engine.start_background();
+        super::crash::wait_for_rollback(&fixture.engine);
+        let mut trx = fixture.begin(RepeatableRead);
+        let found = fixture.scan(&mut trx, 0, false, false, None).expect("scan").len();
         assert!(found == 0 || found == rows.len(), "crash {n}: {found} rows");
         assert!(
             done.is_err() || found == rows.len(),
             "crash {n}: acknowledged, and gone"
         );
         let nothing = Model::new();
-        rig.check_view(&mut trx, if found == 0 { &nothing } else { &model }, "after a crash");
-        commit(&rig, trx);
-        rig.check_table();
+        fixture.check_view(&mut trx, if found == 0 { &nothing } else { &model }, "after a crash");
+        commit(&fixture, trx);
+        fixture.check_table();
         if found == 0 {
-            assert_eq!(used(&rig), before, "crash {n}");
+            assert_eq!(used(&fixture), before, "crash {n}");
         }
         whole += (found > 0) as u32;
         empty += (found == 0) as u32;
@@ -526,28 +536,28 @@ fn a_crash_at_any_write_loses_the_statement_or_nothing() {
 fn a_prepared_load_is_decided_after_a_restart() {
     for decision in [true, false] {
         let disk = SimDisk::new(17);
-        let rig = open(disk.clone(), 0);
-        let before = used(&rig);
+        let fixture = open(disk.clone(), 0);
+        let before = used(&fixture);
         let rows = shuffled(1000);
-        let mut trx = rig.begin(ReadCommitted);
-        fill(&rig, &mut trx, &rows).expect("load");
+        let mut trx = fixture.begin(ReadCommitted);
+        fill(&fixture, &mut trx, &rows).expect("load");
         let xid = xid(&[7]);
-        rig.engine.prepare(&mut trx, &xid).expect("prepare");
+        fixture.engine.prepare(&mut trx, &xid).expect("prepare");
         std::mem::forget(trx);
         let after = disk.crash(3);
-        drop(rig);
-        let rig = open(after, 0);
-        let mut other = rig.begin(ReadCommitted);
+        drop(fixture);
+        let fixture = open(after, 0);
+        let mut other = fixture.begin(ReadCommitted);
         other.lock_wait_timeout_ms = 1;
-        let refused = rig.insert(&mut other, &rows[0].0, &row(1));
+        let refused = fixture.insert(&mut other, &rows[0].0, &row(1));
         assert_eq!(refused, Err(Error::LockWaitTimeout));
-        rig.engine.rollback(&mut other).expect("rollback");
-        rig.engine.decide(&xid, decision).expect("decide");
+        fixture.engine.rollback(&mut other).expect("rollback");
+        fixture.engine.decide(&xid, decision).expect("decide");
         let model: Model = rows.into_iter().filter(|_| decision).collect();
-        let mut trx = rig.begin(RepeatableRead);
-        rig.check_view(&mut trx, &model, "decided");
-        commit(&rig, trx);
-        rig.check_table();
-        assert!(decision || used(&rig) == before);
+        let mut trx = fixture.begin(RepeatableRead);
+        fixture.check_view(&mut trx, &model, "decided");
+        commit(&fixture, trx);
+        fixture.check_table();
+        assert!(decision || used(&fixture) == before);
     }
 }

@@ -19,13 +19,13 @@ use std::time::Duration;
 
 #[test]
 fn what_others_insert_outlives_the_rollback() {
-    let rig = open(SimDisk::new(7), 0);
+    let fixture = open(SimDisk::new(7), 0);
     let rows = shuffled(2000);
-    let mut trx = rig.begin(ReadCommitted);
-    fill(&rig, &mut trx, &rows).expect("load");
+    let mut trx = fixture.begin(ReadCommitted);
+    fill(&fixture, &mut trx, &rows).expect("load");
     let mut model = Model::new();
     for n in 0..30u32 {
-        let mut other = rig.begin(ReadCommitted);
+        let mut other = fixture.begin(ReadCommitted);
         let (pk, row) = (
             format!("{:x}-other", n * 140).into_bytes(),
             Row {
@@ -33,51 +33,53 @@ fn what_others_insert_outlives_the_rollback() {
                 ..row(n)
             },
         );
-        rig.insert(&mut other, &pk, &row).expect("between the rows of the load");
-        commit(&rig, other);
+        fixture
+            .insert(&mut other, &pk, &row)
+            .expect("between the rows of the load");
+        commit(&fixture, other);
         model.insert(pk, row);
     }
     // A row of the load is locked by its maker, and so is a unique value of it.
-    let mut other = rig.begin(ReadCommitted);
+    let mut other = fixture.begin(ReadCommitted);
     other.lock_wait_timeout_ms = 1;
     let taken = rows.iter().find(|(_, row)| row.tag.is_some()).expect("a tag");
-    let refused = rig.insert(&mut other, &taken.0, &row(4));
+    let refused = fixture.insert(&mut other, &taken.0, &row(4));
     assert_eq!(refused, Err(Error::LockWaitTimeout));
-    let refused = rig.insert(&mut other, b"new", &taken.1);
+    let refused = fixture.insert(&mut other, b"new", &taken.1);
     assert_eq!(refused, Err(Error::LockWaitTimeout));
-    rig.engine.rollback(&mut other).expect("rollback");
-    rig.engine.rollback(&mut trx).expect("rollback");
-    let mut trx = rig.begin(ReadUncommitted);
-    rig.check_view(&mut trx, &model, "the others' rows");
-    commit(&rig, trx);
-    rig.check_table();
+    fixture.engine.rollback(&mut other).expect("rollback");
+    fixture.engine.rollback(&mut trx).expect("rollback");
+    let mut trx = fixture.begin(ReadUncommitted);
+    fixture.check_view(&mut trx, &model, "the others' rows");
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 fn tagged(n: u32) -> Row {
     let tag = Some(62_000 + n as u16);
     Row { tag, ..row(n) }
 }
-fn insert_as_another(rig: &TableFixture, pk: &[u8], row: &Row) {
-    let mut other = rig.begin(ReadCommitted);
-    rig.insert(&mut other, pk, row).expect("after the loaded rows");
-    commit(rig, other);
+fn insert_as_another(fixture: &TableFixture, pk: &[u8], row: &Row) {
+    let mut other = fixture.begin(ReadCommitted);
+    fixture.insert(&mut other, pk, row).expect("after the loaded rows");
+    commit(fixture, other);
 }
 
 /// Purge and merges change nothing, and leave a sound table.
-fn check_to_the_end(rig: &TableFixture, model: &Model) {
+fn check_to_the_end(fixture: &TableFixture, model: &Model) {
     for _ in 0..2 {
-        let mut reader = rig.begin(ReadUncommitted);
-        rig.check_view(&mut reader, model, "the others' rows");
-        commit(rig, reader);
-        rig.check_table();
-        rig.purge_all();
-        rig.store().merge_scheduler().drain_changes().expect("drain");
+        let mut reader = fixture.begin(ReadUncommitted);
+        fixture.check_view(&mut reader, model, "the others' rows");
+        commit(fixture, reader);
+        fixture.check_table();
+        fixture.purge_all();
+        fixture.store().merge_scheduler().drain_changes().expect("drain");
     }
 }
 
 /// One index is left alone, or both are, or the entry keeps its key and changes in its raw bytes;
 /// then the row is deleted.
-fn change_and_delete(rig: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row), how: u32) {
+fn change_and_delete(fixture: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row), how: u32) {
     let mut changed = old.clone();
     changed.body = vec![7; 30];
     match how {
@@ -90,9 +92,9 @@ fn change_and_delete(rig: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row)
         body: vec![8; 60],
         ..changed.clone()
     };
-    rig.update(trx, pk, old, &changed).expect("update");
-    rig.update(trx, pk, &changed, &longer).expect("update");
-    rig.delete(trx, pk, &longer).expect("delete");
+    fixture.update(trx, pk, old, &changed).expect("update");
+    fixture.update(trx, pk, &changed, &longer).expect("update");
+    fixture.delete(trx, pk, &longer).expect("delete");
 }
 
 /// Seed 1795350480081590: the loader updated and deleted a row that another transaction had
@@ -101,28 +103,29 @@ fn change_and_delete(rig: &TableFixture, trx: &mut Trx, (pk, old): (&[u8], &Row)
 #[test]
 fn others_rows_that_the_loader_changed_outlive_the_rollback() {
     for to_savepoint in [true, false] {
-        let rig = open(SimDisk::new(8), 0);
-        let mut trx = rig.begin(ReadCommitted);
-        let savepoint = rig.store().rollbacks().savepoint(&trx);
-        fill(&rig, &mut trx, &shuffled(300)).expect("load");
+        let fixture = open(SimDisk::new(8), 0);
+        let mut trx = fixture.begin(ReadCommitted);
+        let savepoint = fixture.store().rollbacks().savepoint(&trx);
+        fill(&fixture, &mut trx, &shuffled(300)).expect("load");
         let model: Model = (0..8).map(|n| (vec![b'~', n], tagged(n as u32))).collect();
         for (how, (pk, row)) in (0..).zip(&model) {
-            insert_as_another(&rig, pk, row);
-            change_and_delete(&rig, &mut trx, (pk, row), how % 4);
+            insert_as_another(&fixture, pk, row);
+            change_and_delete(&fixture, &mut trx, (pk, row), how % 4);
             if how >= 4 {
-                rig.insert(&mut trx, pk, row).expect("put back");
+                fixture.insert(&mut trx, pk, row).expect("put back");
             }
         }
         if to_savepoint {
-            rig.store()
+            fixture
+                .store()
                 .rollbacks()
                 .rollback_to(&mut trx, savepoint)
                 .expect("rollback");
-            commit(&rig, trx);
+            commit(&fixture, trx);
         } else {
-            rig.engine.rollback(&mut trx).expect("rollback");
+            fixture.engine.rollback(&mut trx).expect("rollback");
         }
-        check_to_the_end(&rig, &model);
+        check_to_the_end(&fixture, &model);
     }
 }
 
@@ -130,24 +133,24 @@ fn others_rows_that_the_loader_changed_outlive_the_rollback() {
 /// dead afterwards, not gone.
 #[test]
 fn an_old_view_keeps_an_entry_that_the_loader_used_again() {
-    let rig = open(SimDisk::new(9), 0);
-    let mut trx = rig.begin(ReadCommitted);
-    fill(&rig, &mut trx, &shuffled(300)).expect("load");
+    let fixture = open(SimDisk::new(9), 0);
+    let mut trx = fixture.begin(ReadCommitted);
+    fill(&fixture, &mut trx, &shuffled(300)).expect("load");
     let pk = vec![b'~'];
     let (first, mut second) = (tagged(0), tagged(1));
     second.group = first.group ^ 1;
-    insert_as_another(&rig, &pk, &first);
-    let mut reader = rig.begin(RepeatableRead);
+    insert_as_another(&fixture, &pk, &first);
+    let mut reader = fixture.begin(RepeatableRead);
     let seen = Model::from([(pk.clone(), first.clone())]);
-    rig.check_view(&mut reader, &seen, "before");
-    let mut other = rig.begin(ReadCommitted);
-    rig.update(&mut other, &pk, &first, &second).expect("update");
-    commit(&rig, other);
-    rig.update(&mut trx, &pk, &second, &first).expect("update back");
-    rig.engine.rollback(&mut trx).expect("rollback");
-    rig.check_view(&mut reader, &seen, "after");
-    commit(&rig, reader);
-    check_to_the_end(&rig, &Model::from([(pk, second)]));
+    fixture.check_view(&mut reader, &seen, "before");
+    let mut other = fixture.begin(ReadCommitted);
+    fixture.update(&mut other, &pk, &first, &second).expect("update");
+    commit(&fixture, other);
+    fixture.update(&mut trx, &pk, &second, &first).expect("update back");
+    fixture.engine.rollback(&mut trx).expect("rollback");
+    fixture.check_view(&mut reader, &seen, "after");
+    commit(&fixture, reader);
+    check_to_the_end(&fixture, &Model::from([(pk, second)]));
 }
 
 fn number(n: u32) -> Vec<u8> {
@@ -158,8 +161,8 @@ fn one_late() -> Rows {
     (1000..1400).chain([5]).map(|n| (number(n), row(n))).collect()
 }
 /// Rows from 3 to 7, locked as SERIALIZABLE reads do.
-fn rows_around_5(rig: &TableFixture, trx: &mut Trx) -> usize {
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn rows_around_5(fixture: &TableFixture, trx: &mut Trx) -> usize {
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice {
         mode: Some(LockMode::Shared),
         ..LockChoice::default()
@@ -174,94 +177,94 @@ fn rows_around_5(rig: &TableFixture, trx: &mut Trx) -> usize {
     }
     count
 }
-fn someone_waits(rig: &TableFixture) -> bool {
-    rig.store().counters.row_lock_current_waits.get() > 0
+fn someone_waits(fixture: &TableFixture) -> bool {
+    fixture.store().counters.row_lock_current_waits.get() > 0
 }
 
 #[test]
 fn a_late_row_that_may_not_come_up_fails_the_statement() {
-    let rig = Arc::new(open(SimDisk::new(33), 0));
-    let mut trx = rig.begin(ReadCommitted);
+    let fixture = Arc::new(open(SimDisk::new(33), 0));
+    let mut trx = fixture.begin(ReadCommitted);
     trx.lock_wait_timeout_ms = 1;
     let reader = Rc::new(RefCell::new(None));
-    let (shared_rig, kept) = (rig.clone(), reader.clone());
+    let (shared_fixture, kept) = (fixture.clone(), reader.clone());
     at(SyncPoint::LateToBePlaced, move || {
-        let mut trx = shared_rig.begin(Serializable);
-        assert_eq!(rows_around_5(&shared_rig, &mut trx), 0);
+        let mut trx = shared_fixture.begin(Serializable);
+        assert_eq!(rows_around_5(&shared_fixture, &mut trx), 0);
         kept.replace(Some(trx));
     });
-    let (e, _) = fill(&rig, &mut trx, &one_late()).expect_err("the range is locked");
+    let (e, _) = fill(&fixture, &mut trx, &one_late()).expect_err("the range is locked");
     assert_eq!(e, Error::LockWaitTimeout);
     let mut reader = reader.take().expect("he has read");
-    assert_eq!(rows_around_5(&rig, &mut reader), 0, "no phantom");
-    commit(&rig, reader);
+    assert_eq!(rows_around_5(&fixture, &mut reader), 0, "no phantom");
+    commit(&fixture, reader);
     let nothing = Model::new();
-    rig.check_view(&mut trx, &nothing, "taken back");
-    rig.check_table();
-    fill(&rig, &mut trx, &one_late()).expect("now");
-    rig.check_view(&mut trx, &one_late().into_iter().collect(), "filled");
-    commit(&rig, trx);
-    rig.check_table();
+    fixture.check_view(&mut trx, &nothing, "taken back");
+    fixture.check_table();
+    fill(&fixture, &mut trx, &one_late()).expect("now");
+    fixture.check_view(&mut trx, &one_late().into_iter().collect(), "filled");
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 #[test]
 fn a_late_row_waits_for_a_reader_of_its_range() {
-    let rig = Arc::new(open(SimDisk::new(34), 0));
+    let fixture = Arc::new(open(SimDisk::new(34), 0));
     let over = Arc::new(AtomicBool::new(false));
-    let (shared_rig, shared_over) = (rig.clone(), over.clone());
+    let (shared_fixture, shared_over) = (fixture.clone(), over.clone());
     let (signal, signalled) = mpsc::channel();
     let (start, to_start) = mpsc::channel::<()>();
     let reader = std::thread::spawn(move || {
         to_start.recv().expect("the moment");
-        let mut trx = shared_rig.begin(Serializable);
-        let first = rows_around_5(&shared_rig, &mut trx);
+        let mut trx = shared_fixture.begin(Serializable);
+        let first = rows_around_5(&shared_fixture, &mut trx);
         signal.send(()).expect("the writer waits for it");
-        while !someone_waits(&shared_rig) && !shared_over.load(Ordering::SeqCst) {
+        while !someone_waits(&shared_fixture) && !shared_over.load(Ordering::SeqCst) {
             std::thread::sleep(Duration::from_millis(1));
         }
-        let second = rows_around_5(&shared_rig, &mut trx);
-        commit(&shared_rig, trx);
+        let second = rows_around_5(&shared_fixture, &mut trx);
+        commit(&shared_fixture, trx);
         (first, second)
     });
     at(SyncPoint::LateToBePlaced, move || {
         start.send(()).expect("he is there");
         signalled.recv().expect("the reader has read");
     });
-    let mut trx = rig.begin(ReadCommitted);
-    fill(&rig, &mut trx, &one_late()).expect("he ends");
-    commit(&rig, trx);
+    let mut trx = fixture.begin(ReadCommitted);
+    fill(&fixture, &mut trx, &one_late()).expect("he ends");
+    commit(&fixture, trx);
     over.store(true, Ordering::SeqCst);
     assert_eq!(reader.join().expect("thread"), (0, 0), "the same rows twice");
-    let mut trx = rig.begin(Serializable);
-    assert_eq!(rows_around_5(&rig, &mut trx), 1);
-    commit(&rig, trx);
-    rig.check_table();
+    let mut trx = fixture.begin(Serializable);
+    assert_eq!(rows_around_5(&fixture, &mut trx), 1);
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 /// He waits for the load's first row, having passed the place of the late one: all rows but that
 /// would be wrong.
 #[test]
 fn a_late_row_is_not_placed_in_a_range_that_was_read() {
-    let rig = Arc::new(open(SimDisk::new(35), 0));
+    let fixture = Arc::new(open(SimDisk::new(35), 0));
     let (start, to_start) = mpsc::channel::<()>();
-    let shared_rig = rig.clone();
+    let shared_fixture = fixture.clone();
     let reader = std::thread::spawn(move || {
         to_start.recv().expect("the moment");
-        let mut trx = shared_rig.begin(Serializable);
-        let found = shared_rig.scan(&mut trx, 0, false, false, Some(LockMode::Shared));
-        shared_rig.engine.rollback(&mut trx).expect("rollback");
+        let mut trx = shared_fixture.begin(Serializable);
+        let found = shared_fixture.scan(&mut trx, 0, false, false, Some(LockMode::Shared));
+        shared_fixture.engine.rollback(&mut trx).expect("rollback");
         found.map(|rows| rows.len())
     });
-    let shared_rig = rig.clone();
+    let shared_fixture = fixture.clone();
     at(SyncPoint::LateToBePlaced, move || {
         start.send(()).expect("he is there");
-        while !someone_waits(&shared_rig) {
+        while !someone_waits(&shared_fixture) {
             std::thread::sleep(Duration::from_millis(1));
         }
     });
-    let mut trx = rig.begin(ReadCommitted);
-    fill(&rig, &mut trx, &one_late()).expect("the reader has less to lose");
-    commit(&rig, trx);
+    let mut trx = fixture.begin(ReadCommitted);
+    fill(&fixture, &mut trx, &one_late()).expect("the reader has less to lose");
+    commit(&fixture, trx);
     assert_eq!(reader.join().expect("thread"), Err(Error::Deadlock));
-    rig.check_table();
+    fixture.check_table();
 }

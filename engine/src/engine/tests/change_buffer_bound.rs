@@ -11,37 +11,42 @@ use std::sync::Arc;
 /// merge.
 #[test]
 fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let slow = rig
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let slow = fixture
         .engine
         .set("io_capacity_max", 100)
-        .and_then(|()| rig.engine.set("io_capacity", 100));
+        .and_then(|()| fixture.engine.set("io_capacity", 100));
     slow.expect("set");
     let rows = |odd: u16| {
-        let mut trx = rig.begin(ReadCommitted);
+        let mut trx = fixture.begin(ReadCommitted);
         for n in (0..24_000u16).filter(|n| n % 2 == odd) {
-            rig.insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+            fixture
+                .insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
                 .expect("insert");
         }
-        commit(&rig, trx);
+        commit(&fixture, trx);
     };
-    buffer(&rig, false);
+    buffer(&fixture, false);
     rows(0);
-    buffer(&rig, true);
-    rig.engine.set("change_buffer_test_mode", 3).expect("set");
-    rig.engine.set("change_buffer_max_size", 50).expect("set");
+    buffer(&fixture, true);
+    fixture.engine.set("change_buffer_test_mode", 3).expect("set");
+    fixture.engine.set("change_buffer_max_size", 50).expect("set");
     rows(1);
-    let change = &rig.store().change;
+    let change = &fixture.store().change;
     let filled = change.fill();
     let mut state = Rounds::default();
     let mut busy_round = || {
-        rig.store().counters.rows_read.add(100_000);
-        rig.store().merge_scheduler().merge_round(&mut state).expect("round")
+        fixture.store().counters.rows_read.add(100_000);
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut state)
+            .expect("round")
     };
     busy_round();
     assert_eq!(busy_round(), 0, "{} thousandths are pending", change.fill());
-    rig.engine.set("change_buffering", 0).expect("set");
-    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    fixture.engine.set("change_buffering", 0).expect("set");
+    fixture.engine.set("change_buffer_max_size", 0).expect("set");
     assert!(change.fill() > 1250, "{} of {filled}", change.fill());
     for n in 0.. {
         assert!(n < 100, "{} thousandths are pending", change.fill());
@@ -56,9 +61,9 @@ fn what_is_beyond_the_bound_is_merged_however_busy_it_is() {
 /// last for ten times that.
 #[test]
 fn what_may_wait_on_disk_can_be_said() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let change = &rig.store().change;
-    let set = |name: &str, value: u64| rig.engine.set(name, value).expect("set");
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let change = &fixture.store().change;
+    let set = |name: &str, value: u64| fixture.engine.set(name, value).expect("set");
     set("change_buffer_max_size", 50);
     let memory = change.memory_max();
     assert_eq!(change.bytes_max(), memory * 10);
@@ -76,41 +81,41 @@ fn what_may_wait_on_disk_can_be_said() {
 /// round.
 fn held_back(groups: u32, memory: u64) -> (Arc<SimDisk>, TableFixture) {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    buffer(&rig, false);
-    (0..groups).for_each(|n| put(&rig, n << 8));
-    buffer(&rig, true);
-    rig.store().change.set_memory_max(memory);
-    rig.engine.set("io_capacity", 20).expect("set");
-    rig.engine.set("io_capacity_max", 20).expect("set");
-    (disk, rig)
+    let fixture = TableFixture::create(disk.clone());
+    buffer(&fixture, false);
+    (0..groups).for_each(|n| put(&fixture, n << 8));
+    buffer(&fixture, true);
+    fixture.store().change.set_memory_max(memory);
+    fixture.engine.set("io_capacity", 20).expect("set");
+    fixture.engine.set("io_capacity_max", 20).expect("set");
+    (disk, fixture)
 }
 /// The worker's next round, of a busy engine.
-fn busy_round(disk: &SimDisk, rig: &TableFixture, rounds: &mut Rounds) -> usize {
+fn busy_round(disk: &SimDisk, fixture: &TableFixture, rounds: &mut Rounds) -> usize {
     disk.advance_us(100_000);
-    rig.store().counters.rows_read.add(100_000);
-    rig.store().merge_scheduler().merge_round(rounds).expect("round")
+    fixture.store().counters.rows_read.add(100_000);
+    fixture.store().merge_scheduler().merge_round(rounds).expect("round")
 }
 
 /// The worker stood at io_capacity_max, with time left, and the writers merged what was beyond it.
 #[test]
 fn writers_are_left_alone_while_the_worker_has_time() {
     // Leaves of the base have room for some thirty entries; ten wait for each.
-    let (disk, rig) = held_back(6000, 128 << 10);
+    let (disk, fixture) = held_back(6000, 128 << 10);
     let mut state = Rounds::default();
     let (mut fullest, mut merged) = (0, 0);
     for round in 0..150 {
         // Multiplied so, numbers are spread evenly over the groups.
-        (0..60).for_each(|n| put(&rig, (((round * 60 + n) * 3709 % 6000) << 8) + 1 + round / 100));
-        let fill = rig.store().change.fill();
+        (0..60).for_each(|n| put(&fixture, (((round * 60 + n) * 3709 % 6000) << 8) + 1 + round / 100));
+        let fill = fixture.store().change.fill();
         fullest = fullest.max(fill);
-        let leaves = busy_round(&disk, &rig, &mut state);
+        let leaves = busy_round(&disk, &fixture, &mut state);
         assert!(leaves <= 3 || fill > 750, "{leaves} leaves at {fill} thousandths");
         merged += leaves;
     }
     assert!(merged > 150 * 3, "{merged} leaves in 150 rounds");
     assert!((800..875).contains(&fullest), "{fullest} thousandths");
-    assert_eq!(rig.engine.counters().change_buffer_throttled.get(), 0);
+    assert_eq!(fixture.engine.counters().change_buffer_throttled.get(), 0);
 }
 
 /// Beyond io_capacity_max the worker goes on for the time of one round, not for as long as it
@@ -118,11 +123,11 @@ fn writers_are_left_alone_while_the_worker_has_time() {
 #[test]
 fn beyond_its_limit_a_round_ends_with_its_time() {
     let groups = 30_000;
-    let (disk, rig) = held_back(groups, 320 << 10);
+    let (disk, fixture) = held_back(groups, 320 << 10);
     let mut state = Rounds::default();
     let mut round = |numbers: std::ops::Range<u32>| {
-        numbers.for_each(|n| put(&rig, ((n * 3709 % groups) << 8) + 1));
-        busy_round(&disk, &rig, &mut state)
+        numbers.for_each(|n| put(&fixture, ((n * 3709 % groups) << 8) + 1));
+        busy_round(&disk, &fixture, &mut state)
     };
     // Until it is known what a leaf takes.
     round(0..4_000);

@@ -14,18 +14,18 @@ fn row_of(n: u32) -> Row {
     row(n as u8, n as u16)
 }
 fn many(disk: Arc<SimDisk>) -> TableFixture {
-    let rig = TableFixture::create(disk);
-    let mut trx = rig.begin(ReadCommitted);
-    (0..ROWS).for_each(|n| rig.insert(&mut trx, &pk(n), &row_of(n)).expect("insert"));
-    commit(&rig, trx);
-    rig.purge_all();
-    rig
+    let fixture = TableFixture::create(disk);
+    let mut trx = fixture.begin(ReadCommitted);
+    (0..ROWS).for_each(|n| fixture.insert(&mut trx, &pk(n), &row_of(n)).expect("insert"));
+    commit(&fixture, trx);
+    fixture.purge_all();
+    fixture
 }
 
 /// Whenever it is asked about a row, a tenth of a second has passed, and another row has moved in
 /// both indexes.
 struct Busy<'a> {
-    rig: &'a TableFixture,
+    fixture: &'a TableFixture,
     disk: &'a SimDisk,
     asker: FindingsChecker,
     moved: u32,
@@ -44,15 +44,15 @@ impl Checker for Busy<'_> {
         self.disk.advance_us(100_000);
         let (turn, n) = (self.moved / ROWS, self.moved * 7 % ROWS);
         let at = |turn: u32| super::isolation::row((n + turn * 11) as u8, (n + turn * 1000) as u16);
-        let mut trx = self.rig.begin(ReadCommitted);
+        let mut trx = self.fixture.begin(ReadCommitted);
         let key = super::fixture::pk(n);
-        self.rig
+        self.fixture
             .update(&mut trx, &key, &at(turn), &at(turn + 1))
             .expect("update");
-        commit(self.rig, trx);
+        commit(self.fixture, trx);
         self.moved += 1;
-        self.rig.purge_all();
-        self.history_max = self.history_max.max(self.rig.store().trx_sys.undo.history_length());
+        self.fixture.purge_all();
+        self.history_max = self.history_max.max(self.fixture.store().trx_sys.undo.history_length());
     }
 }
 
@@ -62,17 +62,17 @@ impl Checker for Busy<'_> {
 fn an_extended_check_keeps_purge_for_a_second_at_a_time() {
     for (level, expected) in [(CheckLevel::Medium, ROWS as u64..1000), (CheckLevel::Extended, 5..20)] {
         let disk = SimDisk::new(1);
-        let rig = many(disk.clone());
+        let fixture = many(disk.clone());
         let names = ["by_group", "by_tag"].map(String::from).to_vec();
         let mut busy = Busy {
-            rig: &rig,
+            fixture: &fixture,
             disk: &disk,
             asker: FindingsChecker(Vec::new(), names),
             moved: 0,
             history_max: 0,
         };
-        let mut trx = rig.begin(ReadCommitted);
-        let sound = rig.store().check_table(&mut trx, &rig.table, level, &mut busy);
+        let mut trx = fixture.begin(ReadCommitted);
+        let sound = fixture.store().check_table(&mut trx, &fixture.table, level, &mut busy);
         assert_eq!(sound, Ok(true), "{level:?}: {:?}", busy.asker.0);
         assert!(busy.moved >= ROWS, "every row was asked about");
         let longest = busy.history_max;
@@ -80,22 +80,22 @@ fn an_extended_check_keeps_purge_for_a_second_at_a_time() {
             expected.contains(&longest),
             "{level:?}: {longest} transactions unpurged"
         );
-        commit(&rig, trx);
+        commit(&fixture, trx);
     }
 }
 
 /// Each kind by its name and key, and the way out once.
 #[test]
 fn an_extended_check_names_each_entry_that_is_wrong() {
-    let put = |rig: &TableFixture, key: &[u8], raw: &[u8]| {
+    let put = |fixture: &TableFixture, key: &[u8], raw: &[u8]| {
         let mut value = Vec::new();
         secondary::encode(&mut value, 1, key.len() - 2, 0, raw);
         let op = Op::Put { key, value: &value };
-        change::submit(&rig.store().pool, &rig.table.layout().secondary[0].index, op).expect("put");
+        change::submit(&fixture.store().pool, &fixture.table.layout().secondary[0].index, op).expect("put");
     };
-    let mark = |rig: &TableFixture, key: &[u8]| {
+    let mark = |fixture: &TableFixture, key: &[u8]| {
         let op = Op::Mark { key, stamp: 1 };
-        change::submit(&rig.store().pool, &rig.table.layout().secondary[0].index, op).expect("mark");
+        change::submit(&fixture.store().pool, &fixture.table.layout().secondary[0].index, op).expect("mark");
     };
     let its = row_of(3).group_key(&pk(3));
     let other = row_of(4).group_key(&pk(3));
@@ -103,15 +103,15 @@ fn an_extended_check_names_each_entry_that_is_wrong() {
     let (lacks, stray, wrong) = ("lacks the entry of a row", "whose row is not there", "is not its row's");
     type Case<'a> = (&'a dyn Fn(&TableFixture), &'a [(&'a str, &'a [u8])]);
     let cases: [Case<'_>; 4] = [
-        (&|rig| mark(rig, &its), &[(lacks, &its)]),
-        (&|rig| put(rig, &gone, &[4]), &[(stray, &gone)]),
-        (&|rig| put(rig, &other, &[3]), &[(wrong, &other)]),
-        (&|rig| put(rig, &its, &[99]), &[(lacks, &its), (wrong, &its)]),
+        (&|fixture| mark(fixture, &its), &[(lacks, &its)]),
+        (&|fixture| put(fixture, &gone, &[4]), &[(stray, &gone)]),
+        (&|fixture| put(fixture, &other, &[3]), &[(wrong, &other)]),
+        (&|fixture| put(fixture, &its, &[99]), &[(lacks, &its), (wrong, &its)]),
     ];
     for (n, (spoil, expected)) in cases.into_iter().enumerate() {
-        let rig = many(SimDisk::new(1));
-        spoil(&rig);
-        let findings = rig.findings(&mut rig.begin(ReadCommitted), CheckLevel::Extended);
+        let fixture = many(SimDisk::new(1));
+        spoil(&fixture);
+        let findings = fixture.findings(&mut fixture.begin(ReadCommitted), CheckLevel::Extended);
         assert_eq!(findings.len(), expected.len(), "case {n}: {findings:?}");
         for (finding, (what, key)) in findings.iter().zip(expected) {
             let key: String = key.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -119,7 +119,7 @@ fn an_extended_check_names_each_entry_that_is_wrong() {
                 assert!(finding.contains(part), "case {n}: {part} in {finding}");
             }
         }
-        let findings = rig.findings(&mut rig.begin(ReadCommitted), CheckLevel::Medium);
+        let findings = fixture.findings(&mut fixture.begin(ReadCommitted), CheckLevel::Medium);
         assert_eq!(findings.len(), 1, "case {n}: {findings:?}");
     }
 }
@@ -128,12 +128,12 @@ fn an_extended_check_names_each_entry_that_is_wrong() {
 /// there before.
 #[test]
 fn a_check_finds_nothing_in_the_pages_of_an_index_build() {
-    let rig = super::append_hint::empty();
-    let mut trx = rig.begin(ReadCommitted);
-    (0..ROWS).for_each(|n| rig.insert(&mut trx, &pk(n), &row_of(n)).expect("insert"));
-    commit(&rig, trx);
-    let build = super::append_hint::failed_build(&rig, 3000);
-    rig.check_table();
+    let fixture = super::append_hint::empty();
+    let mut trx = fixture.begin(ReadCommitted);
+    (0..ROWS).for_each(|n| fixture.insert(&mut trx, &pk(n), &row_of(n)).expect("insert"));
+    commit(&fixture, trx);
+    let build = super::append_hint::failed_build(&fixture, 3000);
+    fixture.check_table();
     build.abort().expect("abort");
-    rig.check_table();
+    fixture.check_table();
 }

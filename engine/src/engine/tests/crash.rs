@@ -15,24 +15,24 @@ struct Expected {
 }
 
 /// Changes rows until the disk dies or the work is done.
-fn live(rig: &TableFixture, random: &mut Random, expected: &mut Expected) {
+fn live(fixture: &TableFixture, random: &mut Random, expected: &mut Expected) {
     for _ in 0..150 {
         let mut pending = expected.committed.clone();
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        if change_rows(rig, random, &mut trx, &mut pending).is_err() {
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
+        if change_rows(fixture, random, &mut trx, &mut pending).is_err() {
             std::mem::forget(trx);
             return;
         }
-        if random.chance(20) && rig.merge_some(random).is_err() {
+        if random.chance(20) && fixture.merge_some(random).is_err() {
             std::mem::forget(trx);
             return;
         }
         if random.chance(15) {
-            if rig.engine.rollback(&mut trx).is_err() {
+            if fixture.engine.rollback(&mut trx).is_err() {
                 std::mem::forget(trx);
                 return;
             }
-        } else if rig.engine.commit(&mut trx, true).is_ok() {
+        } else if fixture.engine.commit(&mut trx, true).is_ok() {
             expected.committed = pending;
         } else {
             expected.in_doubt = Some(pending);
@@ -41,26 +41,26 @@ fn live(rig: &TableFixture, random: &mut Random, expected: &mut Expected) {
     }
 }
 
-pub fn change_rows(rig: &TableFixture, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
+pub fn change_rows(fixture: &TableFixture, random: &mut Random, trx: &mut Trx, model: &mut Model) -> Result<()> {
     for _ in 0..1 + random.below(8) {
         let key = pk(random.below(120) as u32);
         let row = Row {
             tag: None,
             ..random.row(1)
         };
-        let (savepoint, before) = (rig.store().rollbacks().savepoint(trx), model.clone());
+        let (savepoint, before) = (fixture.store().rollbacks().savepoint(trx), model.clone());
         match model.get(&key).cloned() {
-            None => rig.insert(trx, &key, &row)?,
-            Some(old) if random.chance(30) => rig.delete(trx, &key, &old)?,
-            Some(old) => rig.update(trx, &key, &old, &row)?,
+            None => fixture.insert(trx, &key, &row)?,
+            Some(old) if random.chance(30) => fixture.delete(trx, &key, &old)?,
+            Some(old) => fixture.update(trx, &key, &old, &row)?,
         }
         model.insert(key.clone(), row);
-        let gone = rig.get(trx, &key, None)?.is_none();
+        let gone = fixture.get(trx, &key, None)?.is_none();
         if gone {
             model.remove(&key);
         }
         if random.chance(10) {
-            rig.store().rollbacks().rollback_to(trx, savepoint)?;
+            fixture.store().rollbacks().rollback_to(trx, savepoint)?;
             *model = before;
         }
     }
@@ -77,21 +77,21 @@ pub fn wait_for_rollback(engine: &Engine) {
     panic!("losers are not rolled back");
 }
 
-fn verify(rig: &TableFixture, expected: &mut Expected, what: &str) {
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
+fn verify(fixture: &TableFixture, expected: &mut Expected, what: &str) {
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
+    let found = fixture.scan(&mut trx, 0, false, false, None).expect("scan");
     let found: Model = found.into_iter().map(|f| (f.pk, Row::decode(&f.row))).collect();
     if let Some(in_doubt) = expected.in_doubt.take() {
         if found == in_doubt {
             expected.committed = in_doubt;
         }
     }
-    rig.check_view(&mut trx, &expected.committed, what);
-    rig.engine.start_background();
-    wait_for_rollback(&rig.engine);
-    rig.check_view(&mut trx, &expected.committed, what);
-    rig.engine.commit(&mut trx, false).expect("commit");
-    rig.check_table();
+    fixture.check_view(&mut trx, &expected.committed, what);
+    fixture.engine.start_background();
+    wait_for_rollback(&fixture.engine);
+    fixture.check_view(&mut trx, &expected.committed, what);
+    fixture.engine.commit(&mut trx, false).expect("commit");
+    fixture.check_table();
 }
 
 #[test]
@@ -99,16 +99,16 @@ fn crashes_lose_nothing_committed() {
     for seed in seeds(14) {
         let mut random = Random(seed);
         let mut disk = SimDisk::new(seed);
-        let rig = TableFixture::create(disk.clone());
-        rig.engine.start_background();
-        rig.buffer_by(seed);
+        let fixture = TableFixture::create(disk.clone());
+        fixture.engine.start_background();
+        fixture.buffer_by(seed);
         let mut expected = Expected {
             committed: Model::new(),
             in_doubt: None,
         };
-        let mut rig = Some(rig);
+        let mut fixture = Some(fixture);
         for life in 0..5 {
-            let now = rig.take().expect("alive");
+            let now = fixture.take().expect("alive");
             disk.crash_at(disk.changes() + 1 + random.below(500));
             live(&now, &mut random, &mut expected);
             let after = disk.crash(seed * 100 + life);
@@ -126,7 +126,7 @@ fn crashes_lose_nothing_committed() {
             let again = TableFixture::reopen(disk.clone()).unwrap_or_else(|e| panic!("seed {seed} life {life}: {e}"));
             verify(&again, &mut expected, &format!("seed {seed} life {life}"));
             again.buffer_by(seed + life);
-            rig = Some(again);
+            fixture = Some(again);
         }
     }
 }
@@ -135,7 +135,7 @@ fn crashes_lose_nothing_committed() {
 #[test]
 fn a_full_disk_fails_the_statement_only() {
     let disk = SimDisk::new(4);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     let used: u64 = crate::io::Disk::list(&*disk)
         .expect("list")
         .iter()
@@ -146,31 +146,33 @@ fn a_full_disk_fails_the_statement_only() {
     let mut model = Model::new();
     let mut full = 0;
     for n in 0..3000 {
-        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
         let row = Row {
             tag: None,
             body: vec![7; 2000],
             ..random.row(1)
         };
-        match rig.insert(&mut trx, &pk(n), &row) {
+        match fixture.insert(&mut trx, &pk(n), &row) {
             Ok(()) => {
                 model.insert(pk(n), row);
             }
             Err(Error::Full(_)) => full += 1,
             Err(e) => panic!("insert {n}: {e}"),
         }
-        rig.engine.commit(&mut trx, false).expect("commit");
+        fixture.engine.commit(&mut trx, false).expect("commit");
         if full > 20 {
             break;
         }
     }
     assert!(full > 20, "the disk was filled");
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.check_view(&mut trx, &model, "a full disk");
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture.check_view(&mut trx, &model, "a full disk");
     disk.set_space(None);
-    rig.insert(&mut trx, b"later\0", &random.row(1)).expect("room again");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.check_table();
+    fixture
+        .insert(&mut trx, b"later\0", &random.row(1))
+        .expect("room again");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.check_table();
 }
 
 /// Seed 1795356078030912: a file had to be extended at a start, and could not. The table was
@@ -179,17 +181,17 @@ fn a_full_disk_fails_the_statement_only() {
 fn a_disk_that_fails_at_a_start_breaks_no_table() {
     for after in 1..40 {
         let disk = SimDisk::new(after);
-        let rig = TableFixture::create(disk.clone());
-        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let fixture = TableFixture::create(disk.clone());
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
         for n in 0..300 {
             let row = Row {
                 tag: None,
                 body: vec![1; 900],
                 ..Random(1).row(1)
             };
-            rig.insert(&mut trx, &pk(n), &row).expect("insert");
+            fixture.insert(&mut trx, &pk(n), &row).expect("insert");
         }
-        rig.engine.commit(&mut trx, true).expect("commit");
+        fixture.engine.commit(&mut trx, true).expect("commit");
         let disk = disk.crash(after);
         let fault = [Fault::Eio, Fault::Full][after as usize % 2];
         disk.fail_change(disk.changes() + after, fault);
@@ -215,7 +217,7 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
     let starts = 200;
     for n in 0..starts {
         let engine = Engine::open_still(disk.clone(), config()).unwrap_or_else(|e| panic!("start {n}: {e}"));
-        let rig = match n {
+        let fixture = match n {
             0 => TableFixture::with(engine),
             _ => TableFixture {
                 table: engine.store().tables().open_table("t").expect("open"),
@@ -229,30 +231,30 @@ fn starts_that_crash_before_a_checkpoint_may_be_many() {
             body: vec![n as u8; 20],
         };
         let put = |n: u32| {
-            let mut trx = rig.begin(Isolation::ReadCommitted);
-            rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+            let mut trx = fixture.begin(Isolation::ReadCommitted);
+            fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
             trx
         };
         if n == 3 {
             // No call ends these two transactions.
             std::mem::forget(put(10_000));
             let mut trx = put(10_001);
-            rig.engine.prepare(&mut trx, &xid).expect("prepare");
+            fixture.engine.prepare(&mut trx, &xid).expect("prepare");
             std::mem::forget(trx);
         }
         if n == 50 {
-            rig.store().tables().create_table("u", &spec()).expect("create");
+            fixture.store().tables().create_table("u", &spec()).expect("create");
         }
         let mut trx = put(n);
-        rig.engine.commit(&mut trx, true).expect("commit");
+        fixture.engine.commit(&mut trx, true).expect("commit");
         disk = disk.crash(n as u64);
     }
-    let rig = TableFixture::reopen(disk).expect("open");
-    assert_eq!(rig.engine.in_doubt.prepared(), std::slice::from_ref(&xid));
-    rig.engine.decide(&xid, false).expect("rollback");
-    rig.engine.start_background();
-    wait_for_rollback(&rig.engine);
-    assert_eq!(rig.entries_in_tree(0), starts as u64);
-    rig.store().tables().open_table("u").expect("the table is there");
-    rig.check_table();
+    let fixture = TableFixture::reopen(disk).expect("open");
+    assert_eq!(fixture.engine.in_doubt.prepared(), std::slice::from_ref(&xid));
+    fixture.engine.decide(&xid, false).expect("rollback");
+    fixture.engine.start_background();
+    wait_for_rollback(&fixture.engine);
+    assert_eq!(fixture.entries_in_tree(0), starts as u64);
+    fixture.store().tables().open_table("u").expect("the table is there");
+    fixture.check_table();
 }

@@ -34,21 +34,22 @@ pub fn filled() -> Arc<SimDisk> {
 }
 pub fn filled_from(seed: u64) -> Arc<SimDisk> {
     let disk = SimDisk::new(seed);
-    let rig = TableFixture::create(disk.clone());
-    rig.store().tables().create_table("u", &spec()).expect("create");
-    let other = rig.store().tables().open_table("u").expect("open");
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let fixture = TableFixture::create(disk.clone());
+    fixture.store().tables().create_table("u", &spec()).expect("create");
+    let other = fixture.store().tables().open_table("u").expect("open");
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in 0..ROWS {
-        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
     }
     with_entries(&pk(1), &row(1), |entries| {
-        rig.store()
+        fixture
+            .store()
             .rows()
             .insert(&mut trx, &other, &NewRow::new(&pk(1), &row(1).encode(), entries), false)
     })
     .expect("insert into u");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.engine.close(Close::Slow).expect("close");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.close(Close::Slow).expect("close");
     disk
 }
 
@@ -102,9 +103,9 @@ pub fn reopen_with(disk: &Arc<SimDisk>, open_files: u32) -> (TableFixture, Arc<M
     (TableFixture { engine, table }, logged)
 }
 
-pub fn count(rig: &TableFixture, table: &Arc<Table>, index: u32) -> Result<u64> {
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let mut cursor = rig.store().cursor(table.clone());
+pub fn count(fixture: &TableFixture, table: &Arc<Table>, index: u32) -> Result<u64> {
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let mut cursor = fixture.store().cursor(table.clone());
     let mut scan = || -> Result<u64> {
         cursor.begin(&mut trx, index, LockChoice::default(), index > 0)?;
         let mut rows = 0;
@@ -116,23 +117,24 @@ pub fn count(rig: &TableFixture, table: &Arc<Table>, index: u32) -> Result<u64> 
         Ok(rows)
     };
     let counted = scan();
-    rig.engine.commit(&mut trx, false)?;
-    counted.map_err(|e| rig.store().name_damage(e))
+    fixture.engine.commit(&mut trx, false)?;
+    counted.map_err(|e| fixture.store().name_damage(e))
 }
 
 /// Table u is read and written, and the engine lives.
-pub fn others_serve_on(rig: &TableFixture, n: u32) {
-    let other = rig.store().tables().open_table("u").expect("open u");
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+pub fn others_serve_on(fixture: &TableFixture, n: u32) {
+    let other = fixture.store().tables().open_table("u").expect("open u");
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     with_entries(&pk(n), &row(n), |entries| {
-        rig.store()
+        fixture
+            .store()
             .rows()
             .insert(&mut trx, &other, &NewRow::new(&pk(n), &row(n).encode(), entries), false)
     })
     .expect("insert into u");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    assert!(count(rig, &other, 0).expect("u can be read") >= 2);
-    rig.engine.checkpoint().expect("pages and checkpoint are written");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    assert!(count(fixture, &other, 0).expect("u can be read") >= 2);
+    fixture.engine.checkpoint().expect("pages and checkpoint are written");
 }
 
 pub fn text(error: Error) -> String {
@@ -141,8 +143,8 @@ pub fn text(error: Error) -> String {
 }
 
 /// The indexes' numbers: (by_group, by_tag, clustered).
-pub fn numbers(rig: &TableFixture) -> [u32; 3] {
-    let layout = rig.table.layout();
+pub fn numbers(fixture: &TableFixture) -> [u32; 3] {
+    let layout = fixture.table.layout();
     [
         layout.secondary[0].index.id,
         layout.secondary[1].index.id,
@@ -153,20 +155,20 @@ pub fn numbers(rig: &TableFixture) -> [u32; 3] {
 #[test]
 fn a_secondary_index_that_a_rollback_cannot_reach_is_quarantined_and_rebuilt() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let [by_group, ..] = numbers(&rig);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let (fixture, _) = reopen(&disk);
+    let [by_group, ..] = numbers(&fixture);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in ROWS..ROWS + 200 {
-        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
     }
     // As a crash leaves it: the changes are in the log, and the pages are broken.
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.checkpoint().expect("checkpoint");
     let disk = disk.crash(1);
     let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip);
-    let (rig, logged) = reopen(&disk);
-    let losers = rig.engine.in_doubt.take_losers();
+    let (fixture, logged) = reopen(&disk);
+    let losers = fixture.engine.in_doubt.take_losers();
     let mut losers = crate::engine::steps::LoserRollback::new(losers);
-    while losers.step(rig.store(), 64).expect("the index is left out") {}
+    while losers.step(fixture.store(), 64).expect("the index is left out") {}
     let logged = logged.lock().join("\n");
     for word in [
         "table t",
@@ -178,39 +180,45 @@ fn a_secondary_index_that_a_rollback_cannot_reach_is_quarantined_and_rebuilt() {
     ] {
         assert!(logged.contains(word), "{word} is missing in: {logged}");
     }
-    assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
-    assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64));
-    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("index by_group is quarantined"));
-    let status = rig.engine.status_text();
+    assert_eq!(count(&fixture, &fixture.table, 0), Ok(ROWS as u64));
+    assert_eq!(count(&fixture, &fixture.table, BY_TAG), Ok(ROWS as u64));
+    assert!(text(count(&fixture, &fixture.table, BY_GROUP).unwrap_err()).contains("index by_group is quarantined"));
+    let status = fixture.engine.status_text();
     assert!(
         status.contains("Quarantined secondary indexes: 1 (by_group of table t)"),
         "{status}"
     );
-    others_serve_on(&rig, 2);
+    others_serve_on(&fixture, 2);
     // Rows are changed without it, also after a restart.
     let disk = disk.crash(2);
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.insert(&mut trx, &pk(ROWS + 1), &row(ROWS + 1)).expect("insert");
-    rig.delete(&mut trx, &pk(5), &row(5)).expect("delete");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    assert!(count(&rig, &rig.table, BY_GROUP).is_err());
-    rebuild_by_group(&rig);
-    assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(ROWS as u64));
-    assert!(rig.engine.status_text().contains("Quarantined secondary indexes: 0\n"));
-    assert!(rig.table.layout().freeing.is_empty(), "the old tree's pages were freed");
-    rig.check_table();
+    let (fixture, _) = reopen(&disk);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture.insert(&mut trx, &pk(ROWS + 1), &row(ROWS + 1)).expect("insert");
+    fixture.delete(&mut trx, &pk(5), &row(5)).expect("delete");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    assert!(count(&fixture, &fixture.table, BY_GROUP).is_err());
+    rebuild_by_group(&fixture);
+    assert_eq!(count(&fixture, &fixture.table, BY_GROUP), Ok(ROWS as u64));
+    assert!(fixture
+        .engine
+        .status_text()
+        .contains("Quarantined secondary indexes: 0\n"));
+    assert!(
+        fixture.table.layout().freeing.is_empty(),
+        "the old tree's pages were freed"
+    );
+    fixture.check_table();
 }
 
 /// What REPAIR TABLE does.
-pub fn rebuild_by_group(rig: &TableFixture) {
-    let store = rig.store();
-    let mut trx = rig.begin(Isolation::ReadUncommitted);
+pub fn rebuild_by_group(fixture: &TableFixture) {
+    let store = fixture.store();
+    let mut trx = fixture.begin(Isolation::ReadUncommitted);
     let mut build = store
         .indexes()
-        .begin_build(&rig.table, &spec().indexes[0])
+        .begin_build(&fixture.table, &spec().indexes[0])
         .expect("begin");
-    let mut cursor = store.cursor(rig.table.clone());
+    let mut cursor = store.cursor(fixture.table.clone());
     cursor.begin(&mut trx, 0, LockChoice::default(), false).expect("scan");
     let mut more = cursor.seek(&mut trx, Seek::First, &[]).expect("seek");
     while more {
@@ -222,9 +230,9 @@ pub fn rebuild_by_group(rig: &TableFixture) {
         more = cursor.next(&mut trx).expect("next");
     }
     build.finish(&trx).expect("finish");
-    rig.engine.commit(&mut trx, false).expect("end");
+    fixture.engine.commit(&mut trx, false).expect("end");
     let change = IndexChange {
-        table: &rig.table,
+        table: &fixture.table,
         drop: vec!["by_group"],
         rename: vec![],
         add: vec![&build],
@@ -239,27 +247,27 @@ pub fn rebuild_by_group(rig: &TableFixture) {
 #[test]
 fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let [_, _, clustered] = numbers(&rig);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let (fixture, _) = reopen(&disk);
+    let [_, _, clustered] = numbers(&fixture);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in 0..ROWS {
-        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+        fixture.delete(&mut trx, &pk(n), &row(n)).expect("delete");
     }
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.checkpoint().expect("checkpoint");
     let disk = disk.crash(1);
     let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(clustered), |page| page.fill(0));
-    let (rig, logged) = reopen(&disk);
-    let found = rig.engine.in_doubt.take_losers();
+    let (fixture, logged) = reopen(&disk);
+    let found = fixture.engine.in_doubt.take_losers();
     let mut losers = crate::engine::steps::LoserRollback::new(found);
     let stopped = loop {
-        match losers.step(rig.store(), 64) {
+        match losers.step(fixture.store(), 64) {
             Ok(more) => assert!(more, "the broken page is in the way"),
             Err(e) => break e,
         }
     };
-    losers.put_off_current(rig.store(), &stopped);
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
-    let named = text(rig.store().name_damage(stopped));
+    losers.put_off_current(fixture.store(), &stopped);
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 1);
+    let named = text(fixture.store().name_damage(stopped));
     for word in [
         "table t",
         "clustered index",
@@ -274,14 +282,14 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
         "{:?}",
         logged.lock()
     );
-    assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("all zeros"));
-    others_serve_on(&rig, 2);
-    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
+    assert!(text(count(&fixture, &fixture.table, 0).unwrap_err()).contains("all zeros"));
+    others_serve_on(&fixture, 2);
+    assert_eq!(fixture.store().rollbacks().retry_rollback(64), Ok(false));
     // Once the table is gone, nothing is left to undo.
-    rig.store().tables().close_table(&rig.table);
-    rig.store().tables().drop_table("t").expect("drop");
-    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
+    fixture.store().tables().close_table(&fixture.table);
+    fixture.store().tables().drop_table("t").expect("drop");
+    while fixture.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 0);
     let last = logged.lock().pop().expect("logged");
     assert!(last.starts_with("Info: ") && last.ends_with("is finished"), "{last}");
 }
@@ -289,62 +297,62 @@ fn a_broken_clustered_page_makes_the_rollback_wait_and_nothing_else() {
 #[test]
 fn a_statement_that_cannot_be_undone_dooms_its_transaction() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let savepoint = rig.store().rollbacks().savepoint(&trx);
-    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
-    let layout = rig.table.layout();
+    let (fixture, _) = reopen(&disk);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let savepoint = fixture.store().rollbacks().savepoint(&trx);
+    fixture.delete(&mut trx, &pk(3), &row(3)).expect("delete");
+    let layout = fixture.table.layout();
     let page = layout
         .clustered
         .tree
-        .get(&rig.store().pool, &pk(3))
+        .get(&fixture.store().pool, &pk(3))
         .expect("read")
         .expect("there")
         .page_no();
     // Its page is written, forgotten and broken.
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.checkpoint().expect("checkpoint");
     disk.flip(&file_name(FIRST_TABLE_FILE), page as u64 * PAGE_SIZE as u64 + 5000, 1);
-    rig.store().pool.discard_file(FIRST_TABLE_FILE);
-    assert!(rig
+    fixture.store().pool.discard_file(FIRST_TABLE_FILE);
+    assert!(fixture
         .store()
         .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .is_err_and(|e| e.is_corrupt()));
     assert!(
-        rig.insert(&mut trx, &pk(ROWS), &row(ROWS)).is_err(),
+        fixture.insert(&mut trx, &pk(ROWS), &row(ROWS)).is_err(),
         "it may do nothing more"
     );
     assert!(
-        rig.engine.commit(&mut trx, true).is_err(),
+        fixture.engine.commit(&mut trx, true).is_err(),
         "half a statement is not committed"
     );
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
-    others_serve_on(&rig, 2);
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 1);
+    others_serve_on(&fixture, 2);
     // The page comes back: so does the row.
     disk.flip(&file_name(FIRST_TABLE_FILE), page as u64 * PAGE_SIZE as u64 + 5000, 1);
-    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    while fixture.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(count(&fixture, &fixture.table, 0), Ok(ROWS as u64));
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     assert_eq!(
-        rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)),
+        fixture.get(&mut trx, &pk(3), Some(LockMode::Exclusive)),
         Ok(Some(row(3))),
         "and it is not locked"
     );
-    rig.engine.rollback(&mut trx).expect("rollback");
+    fixture.engine.rollback(&mut trx).expect("rollback");
 }
 
 #[test]
 fn purge_passes_over_what_is_broken() {
     for broken in 0..3 {
         let disk = filled();
-        let (rig, _) = reopen(&disk);
-        let [by_group, _, clustered] = numbers(&rig);
-        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let (fixture, _) = reopen(&disk);
+        let [by_group, _, clustered] = numbers(&fixture);
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
         for n in 0..ROWS / 2 {
-            rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+            fixture.delete(&mut trx, &pk(n), &row(n)).expect("delete");
         }
-        rig.engine.commit(&mut trx, true).expect("commit");
-        rig.engine.close(Close::Fast).expect("close");
+        fixture.engine.commit(&mut trx, true).expect("commit");
+        fixture.engine.close(Close::Fast).expect("close");
         match broken {
             0 => damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip),
             1 => damage(&disk, FIRST_TABLE_FILE, leaf_of(clustered), flip),
@@ -355,32 +363,35 @@ fn purge_passes_over_what_is_broken() {
                 flip,
             ),
         };
-        let (rig, logged) = reopen(&disk);
-        while rig.store().purger().purge_step(100).expect("it goes on") {}
-        assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
+        let (fixture, logged) = reopen(&disk);
+        while fixture.store().purger().purge_step(100).expect("it goes on") {}
+        assert_eq!(fixture.store().trx_sys.undo.history_length(), 0);
         let logged = logged.lock().join("\n");
         assert!(
             logged.contains("purge passes over") && logged.contains("table t"),
             "{logged}"
         );
-        others_serve_on(&rig, 2);
-        rig.engine.close(Close::Slow).expect("a slow close is none the worse");
+        others_serve_on(&fixture, 2);
+        fixture
+            .engine
+            .close(Close::Slow)
+            .expect("a slow close is none the worse");
     }
 }
 
 #[test]
 fn a_broken_undo_page_stops_the_purge_of_its_stream_only() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let mut beside = rig.begin(Isolation::ReadCommitted);
-    rig.delete(&mut beside, &pk(9), &row(9)).expect("delete");
+    let (fixture, _) = reopen(&disk);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let mut beside = fixture.begin(Isolation::ReadCommitted);
+    fixture.delete(&mut beside, &pk(9), &row(9)).expect("delete");
     for n in 100..100 + ROWS / 2 {
-        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+        fixture.delete(&mut trx, &pk(n), &row(n)).expect("delete");
     }
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.engine.commit(&mut beside, true).expect("commit");
-    rig.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.checkpoint().expect("checkpoint");
+    fixture.engine.commit(&mut beside, true).expect("commit");
+    fixture.engine.commit(&mut trx, true).expect("commit");
     // In the middle of the longer stream: while it runs the engine does not read there again but
     // for purge.
     let undo = disk.bytes(&file_name(UNDO_FILE)).expect("there");
@@ -389,38 +400,38 @@ fn a_broken_undo_page_stops_the_purge_of_its_stream_only() {
     let is_middle = |no: &usize| page_type(page(no)) == PageType::Undo as u8 && get_u32(page(no), 32) != 0;
     let pages: Vec<usize> = (2..undo.len() / PAGE_SIZE).filter(is_middle).collect();
     let no = pages[pages.len() / 2];
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.checkpoint().expect("checkpoint");
     disk.flip(&file_name(UNDO_FILE), (no * PAGE_SIZE + 3000) as u64, 1);
-    rig.store().pool.discard_file(UNDO_FILE);
+    fixture.store().pool.discard_file(UNDO_FILE);
     let mut failed = 0;
     loop {
-        match rig.store().purger().purge_step(100) {
+        match fixture.store().purger().purge_step(100) {
             Ok(true) => {}
             Ok(false) => break,
             Err(e) => {
                 failed += 1;
-                assert!(text(rig.store().name_damage(e)).contains("undo"));
+                assert!(text(fixture.store().name_damage(e)).contains("undo"));
                 assert!(failed < 3, "the stream is left alone");
             }
         }
     }
     assert_eq!(failed, 1);
-    others_serve_on(&rig, 2);
+    others_serve_on(&fixture, 2);
 }
 
 #[test]
 fn recovery_leaves_out_a_page_that_it_cannot_read() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let [by_group, by_tag, _] = numbers(&rig);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let (fixture, _) = reopen(&disk);
+    let [by_group, by_tag, _] = numbers(&fixture);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in ROWS..ROWS + 200 {
-        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.commit(&mut trx, true).expect("commit");
     let disk = disk.crash(3);
     damage(&disk, FIRST_TABLE_FILE, leaf_of(by_tag), flip);
-    let (rig, logged) = reopen(&disk);
+    let (fixture, logged) = reopen(&disk);
     assert!(
         logged
             .lock()
@@ -429,11 +440,11 @@ fn recovery_leaves_out_a_page_that_it_cannot_read() {
         "{:?}",
         logged.lock()
     );
-    assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64 + 200));
-    assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(ROWS as u64 + 200));
-    assert!(text(count(&rig, &rig.table, BY_TAG).unwrap_err()).contains("by_tag"));
+    assert_eq!(count(&fixture, &fixture.table, 0), Ok(ROWS as u64 + 200));
+    assert_eq!(count(&fixture, &fixture.table, BY_GROUP), Ok(ROWS as u64 + 200));
+    assert!(text(count(&fixture, &fixture.table, BY_TAG).unwrap_err()).contains("by_tag"));
     assert_ne!(by_group | DELTA_BIT, by_tag);
-    others_serve_on(&rig, 2);
+    others_serve_on(&fixture, 2);
 }
 
 #[test]
@@ -449,10 +460,10 @@ fn a_file_that_ends_early_is_a_broken_file() {
     // Its header says how long it should be: it is made so, and the pages are found to be
     // unwritten.
     let table = opened.expect("the header can be read");
-    let rig = TableFixture { engine, table };
-    assert!(text(count(&rig, &rig.table, 0).unwrap_err()).contains("table t"));
+    let fixture = TableFixture { engine, table };
+    assert!(text(count(&fixture, &fixture.table, 0).unwrap_err()).contains("table t"));
     assert!(logged.lock().is_empty());
-    others_serve_on(&rig, 2);
+    others_serve_on(&fixture, 2);
 }
 
 /// The page that is to take the end marker was written and forgotten, and is broken when COMMIT
@@ -460,25 +471,28 @@ fn a_file_that_ends_early_is_a_broken_file() {
 #[test]
 fn a_commit_that_cannot_be_written_is_undone() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
+    let (fixture, _) = reopen(&disk);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture.delete(&mut trx, &pk(3), &row(3)).expect("delete");
     let at = trx.undo_top().page as u64 * PAGE_SIZE as u64 + 5000;
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.checkpoint().expect("checkpoint");
     disk.flip(&file_name(UNDO_FILE), at, 1);
-    rig.store().pool.discard_file(UNDO_FILE);
-    assert!(rig.engine.commit(&mut trx, true).is_err_and(|e| e.is_corrupt()));
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
-    rig.store().pool.check_alive().expect("the engine goes on");
-    others_serve_on(&rig, 2);
-    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false), "not yet");
+    fixture.store().pool.discard_file(UNDO_FILE);
+    assert!(fixture.engine.commit(&mut trx, true).is_err_and(|e| e.is_corrupt()));
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 1);
+    fixture.store().pool.check_alive().expect("the engine goes on");
+    others_serve_on(&fixture, 2);
+    assert_eq!(fixture.store().rollbacks().retry_rollback(64), Ok(false), "not yet");
     // The page comes back.
     disk.flip(&file_name(UNDO_FILE), at, 1);
-    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
-    rig.engine.rollback(&mut trx).expect("rollback");
+    while fixture.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 0);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    assert_eq!(
+        fixture.get(&mut trx, &pk(3), Some(LockMode::Exclusive)),
+        Ok(Some(row(3)))
+    );
+    fixture.engine.rollback(&mut trx).expect("rollback");
 }
 
 /// The statement that failed had undone everything. Then the page that was to take the end marker
@@ -487,27 +501,31 @@ fn a_commit_that_cannot_be_written_is_undone() {
 #[test]
 fn a_rollback_whose_end_cannot_be_read_waits() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let savepoint = rig.store().rollbacks().savepoint(&trx);
-    rig.delete(&mut trx, &pk(3), &row(3)).expect("delete");
-    rig.store()
+    let (fixture, _) = reopen(&disk);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let savepoint = fixture.store().rollbacks().savepoint(&trx);
+    fixture.delete(&mut trx, &pk(3), &row(3)).expect("delete");
+    fixture
+        .store()
         .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .expect("the part");
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.store().pool.discard_file(UNDO_FILE);
+    fixture.engine.checkpoint().expect("checkpoint");
+    fixture.store().pool.discard_file(UNDO_FILE);
     disk.fail_read(disk.reads() + 1);
-    let done = rig.engine.rollback(&mut trx);
+    let done = fixture.engine.rollback(&mut trx);
     assert!(matches!(done, Err(Error::Io(_))), "{done:?}");
-    rig.store().pool.check_alive().expect("the engine goes on");
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
-    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    assert_eq!(rig.get(&mut trx, &pk(3), Some(LockMode::Exclusive)), Ok(Some(row(3))));
-    rig.engine.rollback(&mut trx).expect("rollback");
-    rig.check_table();
+    fixture.store().pool.check_alive().expect("the engine goes on");
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 1);
+    while fixture.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 0);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    assert_eq!(
+        fixture.get(&mut trx, &pk(3), Some(LockMode::Exclusive)),
+        Ok(Some(row(3)))
+    );
+    fixture.engine.rollback(&mut trx).expect("rollback");
+    fixture.check_table();
 }
 
 /// The check ended after the first index with a broken leaf. A broken free-space map was reported
@@ -519,8 +537,8 @@ fn a_check_names_all_that_is_broken_and_nothing_else() {
     damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), flip);
     damage(&disk, FIRST_TABLE_FILE, leaf_of(by_tag), flip);
     for level in [CheckLevel::Quick, CheckLevel::Medium] {
-        let (rig, _) = reopen(&disk);
-        let findings = rig.findings(&mut rig.begin(Isolation::ReadCommitted), level);
+        let (fixture, _) = reopen(&disk);
+        let findings = fixture.findings(&mut fixture.begin(Isolation::ReadCommitted), level);
         for index in ["index by_group", "index by_tag"] {
             let named = |line: &&String| line.contains(index) && line.contains("REPAIR TABLE");
             assert_eq!(findings.iter().filter(named).count(), 1, "{index}: {findings:#?}");
@@ -533,8 +551,8 @@ fn a_check_names_all_that_is_broken_and_nothing_else() {
         |kind, _, _| kind == PageType::Bitmap as u8,
         flip,
     );
-    let (rig, _) = reopen(&disk);
-    let findings = rig.findings(&mut rig.begin(Isolation::ReadCommitted), CheckLevel::Medium);
+    let (fixture, _) = reopen(&disk);
+    let findings = fixture.findings(&mut fixture.begin(Isolation::ReadCommitted), CheckLevel::Medium);
     assert!(
         findings.len() == 1 && findings[0].contains("ALTER TABLE ... FORCE"),
         "{findings:#?}"

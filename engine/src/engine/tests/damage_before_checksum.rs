@@ -12,22 +12,22 @@ fn a_page_that_was_damaged_before_its_checksum_was_made_is_refused_when_it_is_re
     // The first slot's entry, the number of slots, the lower fence.
     for (at, byte) in [(60, 0xFF), (32, 0xFF), (44, 0xFF)] {
         let disk = filled();
-        let (rig, _) = reopen(&disk);
-        let [by_group, ..] = numbers(&rig);
-        rig.engine.close(Close::Slow).expect("close");
+        let (fixture, _) = reopen(&disk);
+        let [by_group, ..] = numbers(&fixture);
+        fixture.engine.close(Close::Slow).expect("close");
         let page = damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group), |page| {
             page[at..at + 2].fill(byte);
             seal(page);
         });
-        let (rig, _) = reopen(&disk);
-        let named = text(count(&rig, &rig.table, BY_GROUP).unwrap_err());
+        let (fixture, _) = reopen(&disk);
+        let named = text(count(&fixture, &fixture.table, BY_GROUP).unwrap_err());
         for word in ["table t", "index by_group", "00000010.slu", &format!("page {page}")] {
             assert!(named.contains(word), "{word} is missing in: {named}");
         }
-        assert_eq!(count(&rig, &rig.table, 0), Ok(ROWS as u64));
-        assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64));
-        others_serve_on(&rig, 2);
-        rebuild_by_group(&rig);
-        rig.check_table();
+        assert_eq!(count(&fixture, &fixture.table, 0), Ok(ROWS as u64));
+        assert_eq!(count(&fixture, &fixture.table, BY_TAG), Ok(ROWS as u64));
+        others_serve_on(&fixture, 2);
+        rebuild_by_group(&fixture);
+        fixture.check_table();
     }
 }

@@ -17,13 +17,13 @@ fn tables_of(engine: &Arc<Engine>) -> Tables {
     let one = |name: String| {
         let table = store.tables().open_table(&name).expect("open");
         let indexes = table.layout().secondary.len();
-        let rig = TableFixture {
+        let fixture = TableFixture {
             engine: engine.clone(),
             table,
         };
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        let rows = rig.scan(&mut trx, 0, false, false, None).expect("scan");
-        rig.engine.commit(&mut trx, false).expect("commit");
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
+        let rows = fixture.scan(&mut trx, 0, false, false, None).expect("scan");
+        fixture.engine.commit(&mut trx, false).expect("commit");
         (name, (rows.into_iter().map(|r| r.pk).collect(), indexes))
     };
     store.catalog.names().into_iter().map(one).collect()
@@ -70,20 +70,20 @@ fn ddl(engine: &Arc<Engine>, random: &mut Random, tables: &mut Tables, next: &mu
 
 fn fill(engine: &Arc<Engine>, name: &str, tables: &mut Tables) -> Result<()> {
     let table = engine.store().tables().open_table(name)?;
-    let rig = TableFixture {
+    let fixture = TableFixture {
         engine: engine.clone(),
         table,
     };
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in 0..40u32 {
         let key = n.to_be_bytes();
         let new = NewRow::new(&key, &[7; 300], &[]);
-        if let Err(e) = rig.store().rows().insert(&mut trx, &rig.table, &new, false) {
+        if let Err(e) = fixture.store().rows().insert(&mut trx, &fixture.table, &new, false) {
             std::mem::forget(trx);
             return Err(e);
         }
     }
-    rig.engine.commit(&mut trx, true)?;
+    fixture.engine.commit(&mut trx, true)?;
     tables.get_mut(name).expect("known").0 = (0..40u32).map(|n| n.to_be_bytes().to_vec()).collect();
     Ok(())
 }
@@ -122,13 +122,13 @@ fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<I
         let key = [&[b'k', !pk[3]], &pk[..]].concat();
         build.add(&key, 2, true, b"raw")?;
     }
-    let rig = TableFixture {
+    let fixture = TableFixture {
         engine: engine.clone(),
         table: table.clone(),
     };
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     build.finish(&trx)?;
-    rig.engine.commit(&mut trx, false)?;
+    fixture.engine.commit(&mut trx, false)?;
     Ok(build)
 }
 
@@ -280,12 +280,12 @@ fn find_done(before: &Tables, tables: &Tables, found: &Tables) -> bool {
 fn check_all(engine: &Arc<Engine>, disk: &SimDisk) {
     let mut files = vec!["00000001.slu".to_string(), "00000002.slu".to_string()];
     for table in engine.store().catalog.tables() {
-        let rig = TableFixture {
+        let fixture = TableFixture {
             engine: engine.clone(),
             table,
         };
-        rig.check_table();
-        files.push(crate::space::file_name(rig.table.layout().id));
+        fixture.check_table();
+        files.push(crate::space::file_name(fixture.table.layout().id));
     }
     files.sort();
     let mut found: Vec<String> = crate::io::Disk::list(disk).expect("list");
@@ -299,8 +299,8 @@ fn check_all(engine: &Arc<Engine>, disk: &SimDisk) {
 #[test]
 fn a_definition_that_finds_no_room_changes_nothing() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    let store = rig.store();
+    let fixture = TableFixture::create(disk.clone());
+    let store = fixture.store();
     let mut schema = Vec::new();
     let refused = loop {
         let longer = vec![b's'; schema.len() + 3000];
@@ -314,16 +314,17 @@ fn a_definition_that_finds_no_room_changes_nothing() {
     };
     assert!(matches!(refused, Error::Full(_)), "{refused}");
     assert!(schema.len() > 3000, "some had room");
-    assert_eq!(rig.table.layout().schema, schema);
+    assert_eq!(fixture.table.layout().schema, schema);
     store.tables().rename_table("t", "renamed").expect("this has room");
     store.tables().rename_table("renamed", "t").expect("and this");
     let after = disk.crash(1);
-    drop(rig);
-    let rig = TableFixture::reopen(after.clone()).expect("open");
-    assert_eq!(rig.table.layout().schema, schema);
+    drop(fixture);
+    let fixture = TableFixture::reopen(after.clone()).expect("open");
+    assert_eq!(fixture.table.layout().schema, schema);
     after.set_space(Some(after.used()));
-    rig.store().tables().close_table(&rig.table);
-    rig.store()
+    fixture.store().tables().close_table(&fixture.table);
+    fixture
+        .store()
         .tables()
         .drop_table("t")
         .expect("what takes no room is done");

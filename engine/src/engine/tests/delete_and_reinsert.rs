@@ -16,112 +16,118 @@ fn row(n: u8) -> Row {
 }
 
 /// A table with one row, and nothing to purge.
-fn rig() -> TableFixture {
+fn fixture() -> TableFixture {
     let engine = Engine::open_still(SimDisk::new(1), config()).expect("engine");
-    let rig = TableFixture::with(engine);
-    rig.steady();
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.insert(&mut trx, KEY, &row(1)).expect("insert");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.purge_all();
-    rig
+    let fixture = TableFixture::with(engine);
+    fixture.steady();
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture.insert(&mut trx, KEY, &row(1)).expect("insert");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.purge_all();
+    fixture
 }
 
-fn page_requests(rig: &TableFixture) -> u64 {
-    rig.store().pool.update_gauges();
-    rig.store().pool.counters().buffer_pool_read_requests.get()
+fn page_requests(fixture: &TableFixture) -> u64 {
+    fixture.store().pool.update_gauges();
+    fixture.store().pool.counters().buffer_pool_read_requests.get()
 }
 
 /// Of a transaction that does this, and of its purge, all in one job.
-fn requests(rig: &TableFixture, change: impl FnOnce(&TableFixture, &mut Trx)) -> (u64, u64) {
-    let start = page_requests(rig);
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    change(rig, &mut trx);
-    rig.engine.commit(&mut trx, true).expect("commit");
-    let committed = page_requests(rig);
-    while rig.store().purger().purge_step(100).expect("purge") {}
-    (committed - start, page_requests(rig) - committed)
+fn requests(fixture: &TableFixture, change: impl FnOnce(&TableFixture, &mut Trx)) -> (u64, u64) {
+    let start = page_requests(fixture);
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    change(fixture, &mut trx);
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    let committed = page_requests(fixture);
+    while fixture.store().purger().purge_step(100).expect("purge") {}
+    (committed - start, page_requests(fixture) - committed)
 }
-fn requests_of_purge(rig: &TableFixture, change: impl FnOnce(&TableFixture, &mut Trx)) -> u64 {
-    requests(rig, change).1
+fn requests_of_purge(fixture: &TableFixture, change: impl FnOnce(&TableFixture, &mut Trx)) -> u64 {
+    requests(fixture, change).1
 }
 
-fn clustered_entries(rig: &TableFixture) -> u64 {
-    rig.entries_in_tree(0)
+fn clustered_entries(fixture: &TableFixture) -> u64 {
+    fixture.entries_in_tree(0)
 }
 
 #[test]
 fn a_row_that_was_put_back_is_not_looked_at() {
-    let rig = rig();
-    let put_back = requests_of_purge(&rig, |rig, trx| {
-        rig.delete(trx, KEY, &row(1)).expect("delete");
-        rig.insert(trx, KEY, &row(1)).expect("insert");
+    let fixture = fixture();
+    let put_back = requests_of_purge(&fixture, |fixture, trx| {
+        fixture.delete(trx, KEY, &row(1)).expect("delete");
+        fixture.insert(trx, KEY, &row(1)).expect("insert");
     });
-    let (mut model, mut reader) = (Model::new(), rig.begin(Isolation::RepeatableRead));
+    let (mut model, mut reader) = (Model::new(), fixture.begin(Isolation::RepeatableRead));
     model.insert(KEY.to_vec(), row(1));
-    rig.check_view(&mut reader, &model, "put back");
-    rig.engine.commit(&mut reader, false).expect("commit");
-    rig.check_table();
-    let deleted = requests_of_purge(&rig, |rig, trx| rig.delete(trx, KEY, &row(1)).expect("delete"));
+    fixture.check_view(&mut reader, &model, "put back");
+    fixture.engine.commit(&mut reader, false).expect("commit");
+    fixture.check_table();
+    let deleted = requests_of_purge(&fixture, |fixture, trx| {
+        fixture.delete(trx, KEY, &row(1)).expect("delete")
+    });
     assert!(put_back < deleted, "{put_back} and {deleted} page requests");
-    assert_eq!(clustered_entries(&rig), 0);
-    rig.check_table();
+    assert_eq!(clustered_entries(&fixture), 0);
+    fixture.check_table();
 }
 
 /// By a statement that was rolled back: it is still deleted.
 #[test]
 fn a_mark_stays_to_be_removed_if_the_row_was_put_back_in_vain() {
-    let rig = rig();
-    requests_of_purge(&rig, |rig, trx| {
-        rig.delete(trx, KEY, &row(1)).expect("delete");
-        let savepoint = rig.store().rollbacks().savepoint(trx);
-        rig.insert(trx, KEY, &row(2)).expect("insert");
-        rig.store().rollbacks().rollback_to(trx, savepoint).expect("rollback");
+    let fixture = fixture();
+    requests_of_purge(&fixture, |fixture, trx| {
+        fixture.delete(trx, KEY, &row(1)).expect("delete");
+        let savepoint = fixture.store().rollbacks().savepoint(trx);
+        fixture.insert(trx, KEY, &row(2)).expect("insert");
+        fixture
+            .store()
+            .rollbacks()
+            .rollback_to(trx, savepoint)
+            .expect("rollback");
     });
-    assert_eq!(clustered_entries(&rig), 0);
-    rig.check_table();
+    assert_eq!(clustered_entries(&fixture), 0);
+    fixture.check_table();
 }
 
 /// Deleted, put back, deleted: the first mark belongs to no deletion any more, the second is
 /// removed.
 #[test]
 fn the_last_mark_of_several_is_removed() {
-    let rig = rig();
-    requests_of_purge(&rig, |rig, trx| {
+    let fixture = fixture();
+    requests_of_purge(&fixture, |fixture, trx| {
         for n in [2, 3, 4] {
-            rig.delete(trx, KEY, &row(n - 1)).expect("delete");
-            rig.insert(trx, KEY, &row(n)).expect("insert");
+            fixture.delete(trx, KEY, &row(n - 1)).expect("delete");
+            fixture.insert(trx, KEY, &row(n)).expect("insert");
         }
-        rig.delete(trx, KEY, &row(4)).expect("delete");
+        fixture.delete(trx, KEY, &row(4)).expect("delete");
     });
-    assert_eq!(clustered_entries(&rig), 0);
-    rig.check_table();
+    assert_eq!(clustered_entries(&fixture), 0);
+    fixture.check_table();
 }
 
 /// The undo records tell that there is nothing of its own under the new keys.
 #[test]
 fn an_index_is_not_looked_at_for_keys_that_the_transaction_never_left() {
-    let rig = rig();
+    let fixture = fixture();
     let replace = |by: u8| {
-        move |rig: &TableFixture, trx: &mut Trx| {
-            rig.delete(trx, KEY, &row(1)).expect("delete");
-            rig.insert(trx, KEY, &row(by)).expect("insert");
-            rig.update(trx, KEY, &row(by), &row(1)).expect("update");
+        move |fixture: &TableFixture, trx: &mut Trx| {
+            fixture.delete(trx, KEY, &row(1)).expect("delete");
+            fixture.insert(trx, KEY, &row(by)).expect("insert");
+            fixture.update(trx, KEY, &row(by), &row(1)).expect("update");
         }
     };
     // The update leads back to the keys that the deletion left.
-    let (there_and_back, _) = requests(&rig, replace(2));
-    let (mut model, mut reader) = (Model::new(), rig.begin(Isolation::RepeatableRead));
+    let (there_and_back, _) = requests(&fixture, replace(2));
+    let (mut model, mut reader) = (Model::new(), fixture.begin(Isolation::RepeatableRead));
     model.insert(KEY.to_vec(), row(1));
-    rig.check_view(&mut reader, &model, "put back");
-    rig.engine.commit(&mut reader, false).expect("commit");
-    let (away, _) = requests(&rig, |rig, trx| {
-        rig.delete(trx, KEY, &row(1)).expect("delete");
-        rig.insert(trx, KEY, &row(2)).expect("insert");
-        rig.update(trx, KEY, &row(2), &row(3)).expect("update");
+    fixture.check_view(&mut reader, &model, "put back");
+    fixture.engine.commit(&mut reader, false).expect("commit");
+    let (away, _) = requests(&fixture, |fixture, trx| {
+        fixture.delete(trx, KEY, &row(1)).expect("delete");
+        fixture.insert(trx, KEY, &row(2)).expect("insert");
+        fixture.update(trx, KEY, &row(2), &row(3)).expect("update");
     });
     assert!(away < there_and_back, "{away} and {there_and_back} page requests");
-    rig.check_table();
+    fixture.check_table();
 }
 
 /// Without snapshot isolation a transaction may change a row that another changed since its
@@ -130,20 +136,21 @@ fn an_index_is_not_looked_at_for_keys_that_the_transaction_never_left() {
 /// entry over.
 #[test]
 fn an_old_entry_that_the_reader_has_killed_leads_to_the_row_still() {
-    let rig = rig();
-    rig.engine.set("snapshot_isolation", 0).expect("set");
-    let mut reader = rig.begin(Isolation::RepeatableRead);
-    assert_eq!(rig.scan(&mut reader, 0, false, false, None).expect("scan").len(), 1);
-    let mut other = rig.begin(Isolation::ReadCommitted);
-    rig.update(&mut other, KEY, &row(1), &row(2)).expect("update");
-    rig.engine.commit(&mut other, true).expect("commit");
-    let savepoint = rig.store().rollbacks().savepoint(&reader);
+    let fixture = fixture();
+    fixture.engine.set("snapshot_isolation", 0).expect("set");
+    let mut reader = fixture.begin(Isolation::RepeatableRead);
+    assert_eq!(fixture.scan(&mut reader, 0, false, false, None).expect("scan").len(), 1);
+    let mut other = fixture.begin(Isolation::ReadCommitted);
+    fixture.update(&mut other, KEY, &row(1), &row(2)).expect("update");
+    fixture.engine.commit(&mut other, true).expect("commit");
+    let savepoint = fixture.store().rollbacks().savepoint(&reader);
     let back = Row {
         body: vec![9; 20],
         ..row(1)
     };
-    rig.update(&mut reader, KEY, &row(2), &back).expect("update");
-    rig.store()
+    fixture.update(&mut reader, KEY, &row(2), &back).expect("update");
+    fixture
+        .store()
         .rollbacks()
         .rollback_to(&mut reader, savepoint)
         .expect("rollback");
@@ -154,14 +161,14 @@ fn an_old_entry_that_the_reader_has_killed_leads_to_the_row_still() {
         (BY_TAG, false),
         (BY_TAG, true),
     ] {
-        let found = rig.scan(&mut reader, index, false, covering, None).expect("scan");
+        let found = fixture.scan(&mut reader, index, false, covering, None).expect("scan");
         assert_eq!(found.len(), 1, "index {index}, covering {covering}");
         if !covering {
             assert_eq!(Row::decode(&found[0].row), row(1), "index {index}");
         }
     }
-    rig.engine.commit(&mut reader, true).expect("commit");
-    let mut young = rig.begin(Isolation::RepeatableRead);
-    let found = rig.scan(&mut young, BY_GROUP, false, false, None).expect("scan");
+    fixture.engine.commit(&mut reader, true).expect("commit");
+    let mut young = fixture.begin(Isolation::RepeatableRead);
+    let found = fixture.scan(&mut young, BY_GROUP, false, false, None).expect("scan");
     assert_eq!((found.len(), Row::decode(&found[0].row)), (1, row(2)));
 }

@@ -10,8 +10,8 @@ use crate::pool::PAGE_SIZE;
 use crate::txn::Isolation;
 
 fn filled() -> TableFixture {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in 0..50u8 {
         let row = Row {
             group: n,
@@ -19,27 +19,27 @@ fn filled() -> TableFixture {
             tag: Some(n as u16),
             body: vec![n; 100],
         };
-        rig.insert(&mut trx, &[n], &row).expect("insert");
+        fixture.insert(&mut trx, &[n], &row).expect("insert");
     }
-    rig.engine.commit(&mut trx, false).expect("commit");
-    rig
+    fixture.engine.commit(&mut trx, false).expect("commit");
+    fixture
 }
 
-fn file_infos(rig: &TableFixture) -> Vec<FileInfo> {
+fn file_infos(fixture: &TableFixture) -> Vec<FileInfo> {
     let mut files = Vec::new();
     let mut add = |file| {
         files.push(file);
         Ok(())
     };
-    each_file(&rig.engine, &mut add).expect("files");
+    each_file(&fixture.engine, &mut add).expect("files");
     files
 }
 
 #[test]
 fn a_list_of_files_ends_when_its_user_says_so() {
-    let rig = filled();
+    let fixture = filled();
     let mut given = 0;
-    let ended = each_file(&rig.engine, &mut |_| {
+    let ended = each_file(&fixture.engine, &mut |_| {
         given += 1;
         Err(Error::Interrupted)
     });
@@ -48,19 +48,19 @@ fn a_list_of_files_ends_when_its_user_says_so() {
 
 #[test]
 fn each_table_has_its_indexes_and_its_file() {
-    let rig = filled();
-    let tables = table_infos(&rig.engine);
+    let fixture = filled();
+    let tables = table_infos(&fixture.engine);
     let [table] = &tables[..] else { panic!("{tables:?}") };
     assert_eq!((table.name.as_str(), table.indexes, table.temporary), ("t", 3, false));
-    assert_eq!((table.id, table.broken.as_ref()), (rig.table.layout().id, None));
-    let indexes = index_infos(&rig.engine);
+    assert_eq!((table.id, table.broken.as_ref()), (fixture.table.layout().id, None));
+    let indexes = index_infos(&fixture.engine);
     let kinds: Vec<IndexKind> = indexes.iter().map(|index| index.kind).collect();
     assert_eq!(kinds, [IndexKind::Clustered, IndexKind::Plain, IndexKind::Unique]);
     assert!(indexes
         .iter()
         .all(|index| index.table == table.id && !index.quarantined));
     assert_eq!(indexes[0].delta_root, None);
-    let files = file_infos(&rig);
+    let files = file_infos(&fixture);
     let mine = files.iter().find(|file| file.id == Some(table.id)).expect("its file");
     assert_eq!((mine.kind, mine.owner.as_deref()), (FileKind::Table, Some("t")));
     let usage = mine.usage.expect("readable");
@@ -74,8 +74,8 @@ fn each_table_has_its_indexes_and_its_file() {
 
 #[test]
 fn metrics_are_the_counters() {
-    let rig = filled();
-    let (_, metrics) = all_metrics(&rig.engine);
+    let fixture = filled();
+    let (_, metrics) = all_metrics(&fixture.engine);
     assert_eq!(metrics.len(), Counters::NAMES.len());
     let of = |name: &str| metrics.iter().find(|metric| metric.name == name).expect("a metric");
     assert_eq!((of("rows_inserted").value, of("rows_inserted").subsystem), (50, "dml"));
@@ -85,14 +85,17 @@ fn metrics_are_the_counters() {
     );
     assert_eq!(of("change_buffer_age").comment.find("Gauge"), None);
     assert_eq!(of("engine_stopped").value, 0);
-    rig.engine.poison("a test");
-    assert_eq!(all_metrics(&rig.engine).1.last().map(|metric| metric.value), Some(1));
+    fixture.engine.poison("a test");
+    assert_eq!(
+        all_metrics(&fixture.engine).1.last().map(|metric| metric.value),
+        Some(1)
+    );
 }
 
 #[test]
 fn the_status_has_the_sections_of_innodb() {
-    let rig = filled();
-    let text = rig.engine.status_text_with("a row was refused\n");
+    let fixture = filled();
+    let text = fixture.engine.status_text_with("a row was refused\n");
     let mut from = 0;
     for title in [
         "BACKGROUND THREAD",
@@ -109,5 +112,5 @@ fn the_status_has_the_sections_of_innodb() {
         from += at.unwrap_or_else(|| panic!("{title} is missing, or comes too early:\n{text}"));
     }
     assert!(text.contains("Number of rows inserted 50, "), "{text}");
-    assert!(!rig.engine.status_text().contains("FOREIGN KEY ERROR"));
+    assert!(!fixture.engine.status_text().contains("FOREIGN KEY ERROR"));
 }

@@ -41,16 +41,16 @@ fn the_end_of_a_resize_of_the_log() {
 #[test]
 fn the_end_of_the_rollback_of_losers() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     let row = Row {
         group: 1,
         shade: 0,
         tag: None,
         body: vec![1; 20],
     };
-    rig.insert(&mut trx, &pk(1), &row).expect("insert");
-    rig.engine.flush_log().expect("durable");
+    fixture.insert(&mut trx, &pk(1), &row).expect("insert");
+    fixture.engine.flush_log().expect("durable");
     std::mem::forget(trx); // as at a crash: it is not ended
     let (engine, logged) = open(disk.crash(1));
     engine.start_background();

@@ -51,8 +51,8 @@ const ROWS: u32 = 2000;
 
 /// As purge does that comes to the old versions once more: it can only find that there is nothing
 /// left to do.
-fn free_again(rig: &TableFixture, chains: &[ChainRef]) {
-    let (pool, file) = (&rig.store().pool, rig.table.layout().id);
+fn free_again(fixture: &TableFixture, chains: &[ChainRef]) {
+    let (pool, file) = (&fixture.store().pool, fixture.table.layout().id);
     let used = space::usage(pool, file).expect("usage").used;
     for chain in chains {
         let freed = overflow::free(pool, file, chain.first, chain.owner);
@@ -65,58 +65,59 @@ fn free_again(rig: &TableFixture, chains: &[ChainRef]) {
 /// What the rows are, and what the chains were.
 fn freed(disk: &Arc<SimDisk>) -> (TableFixture, Model, Vec<ChainRef>) {
     let engine = Engine::open(disk.clone(), config_of_loads()).expect("fresh engine");
-    let rig = TableFixture::with(engine);
-    let mut trx = rig.begin(ReadCommitted);
+    let fixture = TableFixture::with(engine);
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..LONG_ROWS {
-        rig.insert(&mut trx, &pk(n), &row(n, LONG)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n, LONG)).expect("insert");
     }
     let mut model = Model::new();
     for n in LONG_ROWS..ROWS {
-        rig.insert(&mut trx, &pk(n), &row(n, 10)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n, 10)).expect("insert");
         model.insert(pk(n), row(n, 10));
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.engine.close(Close::Slow).expect("close");
-    drop(rig);
-    let rig = open(disk);
-    let tree = rig.table.layout().clustered.tree;
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.close(Close::Slow).expect("close");
+    drop(fixture);
+    let fixture = open(disk);
+    let tree = fixture.table.layout().clustered.tree;
     let chain_of = |n: u32| {
-        let leaf = tree.get(&rig.store().pool, &pk(n)).expect("read").expect("there");
+        let leaf = tree.get(&fixture.store().pool, &pk(n)).expect("read").expect("there");
         ChainRef::of(leaf.value()).expect("a long row")
     };
     let chains: Vec<_> = (0..LONG_ROWS).map(chain_of).collect();
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..LONG_ROWS {
-        rig.update(&mut trx, &pk(n), &row(n, LONG), &row(n, 10))
+        fixture
+            .update(&mut trx, &pk(n), &row(n, LONG), &row(n, 10))
             .expect("update");
         model.insert(pk(n), row(n, 10));
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.purge_all();
-    (rig, model, chains)
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.purge_all();
+    (fixture, model, chains)
 }
 
 #[test]
 fn a_chain_that_was_freed_stays_so_when_a_load_leaves_its_pages_alone() {
     for crash in [false, true] {
         let disk = SimDisk::new(1);
-        let (rig, model, chains) = freed(&disk);
-        rebuild_by_group(&rig, &rig.table, &model);
-        assert!(rig.engine.counters().bulk_pages_written.get() > 0, "it was no load");
+        let (fixture, model, chains) = freed(&disk);
+        rebuild_by_group(&fixture, &fixture.table, &model);
+        assert!(fixture.engine.counters().bulk_pages_written.get() > 0, "it was no load");
         let disk = match crash {
             true => disk.crash(1),
             false => {
-                rig.engine.close(Close::Fast).expect("close");
+                fixture.engine.close(Close::Fast).expect("close");
                 disk
             }
         };
-        let rig = open(&disk);
-        free_again(&rig, &chains);
-        rig.purge_all();
-        assert_eq!(rig.engine.counters().purge_passed_over.get(), 0, "crash {crash}");
-        rig.check_table();
-        let mut trx = rig.begin(ReadCommitted);
-        rig.check_view(&mut trx, &model, "afterwards");
+        let fixture = open(&disk);
+        free_again(&fixture, &chains);
+        fixture.purge_all();
+        assert_eq!(fixture.engine.counters().purge_passed_over.get(), 0, "crash {crash}");
+        fixture.check_table();
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture.check_view(&mut trx, &model, "afterwards");
     }
 }
 
@@ -133,16 +134,16 @@ fn a_chain_that_was_freed_is_no_damage_where_a_load_wrote() {
 }
 fn under_a_load(torn: bool) {
     let disk = SimDisk::new(1);
-    let (rig, model, chains) = freed(&disk);
-    let layout = rig.table.layout();
-    let mut mtr = rig.store().pool.begin();
+    let (fixture, model, chains) = freed(&disk);
+    let layout = fixture.table.layout();
+    let mut mtr = fixture.store().pool.begin();
     let index = layout.secondary[0].index.id;
     let list = crate::btree::extents::ExtentList::create(&mut mtr, layout.id, index, 77).expect("a list");
     mtr.commit();
-    let mut load = crate::pool::direct::Direct::begin(&rig.store().pool, layout.id).expect("load");
+    let mut load = crate::pool::direct::Direct::begin(&fixture.store().pool, layout.id).expect("load");
     let mut given = Vec::new();
     for _ in 0..6 {
-        let (first, lsn) = list.allocate(&rig.store().pool).expect("given");
+        let (first, lsn) = list.allocate(&fixture.store().pool).expect("given");
         load.given(first, space::EXTENT_PAGES, lsn).expect("given");
         given.extend(first..first + space::EXTENT_PAGES);
     }
@@ -152,26 +153,26 @@ fn under_a_load(torn: bool) {
     for no in given.into_iter().filter(|no| torn && *no < pages) {
         disk.flip(&name, no as u64 * PAGE_SIZE as u64 + 5000, 4);
     }
-    let rig = open(&disk);
-    free_again(&rig, &chains);
-    rig.purge_all();
-    assert_eq!(rig.engine.counters().purge_passed_over.get(), 0);
-    list.free_all(&rig.store().pool).expect("given back");
+    let fixture = open(&disk);
+    free_again(&fixture, &chains);
+    fixture.purge_all();
+    assert_eq!(fixture.engine.counters().purge_passed_over.get(), 0);
+    list.free_all(&fixture.store().pool).expect("given back");
     // At later starts the log says nothing of the load any more.
-    rig.engine.close(Close::Fast).expect("close");
-    let rig = open(&disk);
-    free_again(&rig, &chains);
-    rig.check_table();
-    let mut trx = rig.begin(ReadCommitted);
-    rig.check_view(&mut trx, &model, "afterwards");
+    fixture.engine.close(Close::Fast).expect("close");
+    let fixture = open(&disk);
+    free_again(&fixture, &chains);
+    fixture.check_table();
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.check_view(&mut trx, &model, "afterwards");
 }
 
 /// A thread that asks whether a page is written meets the flusher that has begun with it: the page
 /// is on its way.
 #[test]
 fn a_page_on_its_way_is_not_taken_for_written() {
-    let (rig, _, chains) = freed(&SimDisk::new(1));
-    let (pool, file) = (rig.store().pool.clone(), rig.table.layout().id);
+    let (fixture, _, chains) = freed(&SimDisk::new(1));
+    let (pool, file) = (fixture.store().pool.clone(), fixture.table.layout().id);
     let head = crate::base::PageId::new(file, chains[3].first);
     assert!(
         !pool.flusher().is_past_written(head, 1),

@@ -29,45 +29,46 @@ fn row(n: u32, group: u8) -> Row {
 /// its file or on the disk.
 fn full() -> (TableFixture, Arc<SimDisk>, Model) {
     let disk = SimDisk::new(9);
-    let rig = TableFixture::create(disk.clone());
-    buffer(&rig, true);
+    let fixture = TableFixture::create(disk.clone());
+    buffer(&fixture, true);
     let mut model = Model::new();
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..ROWS {
-        rig.insert(&mut trx, &pk(n), &row(n, n as u8 % 7)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n, n as u8 % 7)).expect("insert");
         model.insert(pk(n), row(n, n as u8 % 7));
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.commit(&mut trx, true).expect("commit");
     // There is room for undo.
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     for (pk, row) in &model {
         let body = vec![1; row.body.len()];
-        rig.update(&mut trx, pk, row, &Row { body, ..row.clone() })
+        fixture
+            .update(&mut trx, pk, row, &Row { body, ..row.clone() })
             .expect("update");
-        rig.update(&mut trx, pk, row, row).expect("update");
+        fixture.update(&mut trx, pk, row, row).expect("update");
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.purge_all();
-    drain(&rig);
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.purge_all();
+    drain(&fixture);
+    fixture.engine.checkpoint().expect("checkpoint");
     disk.set_space(Some(disk.used()));
-    let mut mtr = rig.store().pool.begin();
+    let mut mtr = fixture.store().pool.begin();
     while crate::space::allocate(&mut mtr, FIRST_TABLE_FILE, 0).is_ok() {}
     mtr.commit();
-    (rig, disk, model)
+    (fixture, disk, model)
 }
-fn remove(rig: &TableFixture, trx: &mut Trx, model: &mut Model, n: u32) -> Result<()> {
-    rig.delete(trx, &pk(n), &row(n, n as u8 % 7))?;
+fn remove(fixture: &TableFixture, trx: &mut Trx, model: &mut Model, n: u32) -> Result<()> {
+    fixture.delete(trx, &pk(n), &row(n, n as u8 % 7))?;
     model.remove(&pk(n));
     Ok(())
 }
-fn change(rig: &TableFixture, trx: &mut Trx, model: &mut Model, n: u32) -> Result<()> {
-    rig.update(trx, &pk(n), &row(n, n as u8 % 7), &row(n, 9))?;
+fn change(fixture: &TableFixture, trx: &mut Trx, model: &mut Model, n: u32) -> Result<()> {
+    fixture.update(trx, &pk(n), &row(n, n as u8 % 7), &row(n, 9))?;
     model.insert(pk(n), row(n, 9));
     Ok(())
 }
-fn add(rig: &TableFixture, trx: &mut Trx, model: &mut Model, n: u32) -> Result<()> {
-    rig.insert(trx, &pk(ROWS + n), &row(ROWS + n, 5))?;
+fn add(fixture: &TableFixture, trx: &mut Trx, model: &mut Model, n: u32) -> Result<()> {
+    fixture.insert(trx, &pk(ROWS + n), &row(ROWS + n, 5))?;
     model.insert(pk(ROWS + n), row(ROWS + n, 5));
     Ok(())
 }
@@ -80,12 +81,12 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
         ("INSERT", add),
     ] {
         for commits in [true, false] {
-            let (rig, disk, before) = full();
+            let (fixture, disk, before) = full();
             let mut model = before.clone();
-            let mut trx = rig.begin(ReadCommitted);
+            let mut trx = fixture.begin(ReadCommitted);
             let mut failed = 0;
             for n in 0..ROWS {
-                match statement(&rig, &mut trx, &mut model, n) {
+                match statement(&fixture, &mut trx, &mut model, n) {
                     Ok(()) => {}
                     Err(Error::Full(_)) => failed += 1,
                     Err(e) => panic!("{what} {n}: {e}"),
@@ -94,25 +95,25 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
                     break;
                 }
             }
-            assert!(pending(&rig) > 0, "{what}: nothing was buffered");
+            assert!(pending(&fixture) > 0, "{what}: nothing was buffered");
             if commits {
-                rig.engine.commit(&mut trx, true).expect(what);
+                fixture.engine.commit(&mut trx, true).expect(what);
             } else {
-                rig.engine.rollback(&mut trx).expect(what);
+                fixture.engine.rollback(&mut trx).expect(what);
                 model = before;
             }
-            assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0, "{what}");
+            assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 0, "{what}");
             // The log may want a new file.
-            while let Ok(true) = rig.store().purger().purge_step(7) {}
-            let mut trx = rig.begin(ReadCommitted);
-            rig.check_view(&mut trx, &model, what);
-            rig.engine.commit(&mut trx, true).expect("commit");
+            while let Ok(true) = fixture.store().purger().purge_step(7) {}
+            let mut trx = fixture.begin(ReadCommitted);
+            fixture.check_view(&mut trx, &model, what);
+            fixture.engine.commit(&mut trx, true).expect("commit");
             disk.set_space(None);
-            rig.purge_all();
-            drain(&rig);
-            let mut trx = rig.begin(ReadCommitted);
-            rig.check_view(&mut trx, &model, what);
-            rig.engine.commit(&mut trx, true).expect("commit");
+            fixture.purge_all();
+            drain(&fixture);
+            let mut trx = fixture.begin(ReadCommitted);
+            fixture.check_view(&mut trx, &model, what);
+            fixture.engine.commit(&mut trx, true).expect("commit");
         }
     }
 }
@@ -121,28 +122,40 @@ fn a_full_disk_costs_a_statement_and_no_transaction() {
 /// requested meanwhile was reported as done.
 #[test]
 fn a_drain_begins_with_what_failed_a_moment_ago() {
-    let (rig, disk, mut model) = full();
-    let mut trx = rig.begin(ReadCommitted);
+    let (fixture, disk, mut model) = full();
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..ROWS {
         // All of one group: more than its leaf has room for.
-        change(&rig, &mut trx, &mut model, n).ok();
+        change(&fixture, &mut trx, &mut model, n).ok();
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.commit(&mut trx, true).expect("commit");
     let mut rounds = Rounds::default();
     for _ in 0..100 {
-        rig.engine.set("change_buffer_drain", 1).expect("set");
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        fixture.engine.set("change_buffer_drain", 1).expect("set");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
     }
-    rig.engine.set("change_buffer_drain", 0).expect("set");
-    rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
-    assert!(pending(&rig) > 0, "there is room");
+    fixture.engine.set("change_buffer_drain", 0).expect("set");
+    fixture
+        .store()
+        .merge_scheduler()
+        .merge_round(&mut rounds)
+        .expect("round");
+    assert!(pending(&fixture) > 0, "there is room");
     disk.set_space(None);
-    rig.engine.set("change_buffer_drain", 1).expect("set");
+    fixture.engine.set("change_buffer_drain", 1).expect("set");
     let mut n = 0;
-    while rig.store().change.is_draining() {
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+    while fixture.store().change.is_draining() {
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
         n += 1;
-        assert!(n < 1000, "{} pending", pending(&rig));
+        assert!(n < 1000, "{} pending", pending(&fixture));
     }
-    assert_eq!(pending(&rig), 0);
+    assert_eq!(pending(&fixture), 0);
 }

@@ -18,9 +18,9 @@ use std::time::{Duration, Instant};
 /// 1299.
 type Way = fn(&TableFixture);
 
-fn reads(rig: &TableFixture, seek: Seek, tag: u16, rows: usize) {
-    let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn reads(fixture: &TableFixture, seek: Seek, tag: u16, rows: usize) {
+    let mut trx = fixture.begin(RepeatableRead);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice::default();
     cursor.begin(&mut trx, BY_TAG, lock, true).expect("begun");
     let backward = seek == Seek::Lt;
@@ -40,67 +40,67 @@ fn reads(rig: &TableFixture, seek: Seek, tag: u16, rows: usize) {
         .expect("moved");
     }
     drop(cursor);
-    commit(rig, trx);
+    commit(fixture, trx);
 }
 /// The leaf of by_tag that a tag belongs to.
-fn leaf(rig: &TableFixture, tag: u16) -> PageId {
-    let tree = rig.table.layout().secondary[1].index.tree;
-    let place = tree.leaf_place(&rig.store().pool, &tag_key(tag)).expect("read");
+fn leaf(fixture: &TableFixture, tag: u16) -> PageId {
+    let tree = fixture.table.layout().secondary[1].index.tree;
+    let place = tree.leaf_place(&fixture.store().pool, &tag_key(tag)).expect("read");
     place.expect("several leaves").0
 }
-fn read_ahead(rig: &TableFixture) {
-    let (pool, file) = (&rig.store().pool, rig.table.layout().id);
-    let before = pending(rig);
-    let arrived = || rig.engine.counters().buffer_pool_read_ahead.get();
+fn read_ahead(fixture: &TableFixture) {
+    let (pool, file) = (&fixture.store().pool, fixture.table.layout().id);
+    let before = pending(fixture);
+    let arrived = || fixture.engine.counters().buffer_pool_read_ahead.get();
     for tag in [1000, 1150, 3999, 4200] {
         let (asked, first) = (Instant::now(), arrived());
         // Purge and merges, which go on meanwhile, may be there before; a page on its way is
         // counted when it has arrived.
-        while arrived() == first || !pool.is_resident(leaf(rig, tag)) {
+        while arrived() == first || !pool.is_resident(leaf(fixture, tag)) {
             assert!(asked.elapsed() < Duration::from_secs(20), "no thread reads ahead");
             if arrived() == first {
                 pool.evict_clean();
             }
-            pool.prefetch(&[leaf(rig, tag)]);
+            pool.prefetch(&[leaf(fixture, tag)]);
             std::thread::yield_now();
         }
         pool.evict_clean();
     }
     let all = 0..space::usage(pool, file).expect("usage").pages;
     pool.prefetch(&all.map(|no| PageId::new(file, no)).collect::<Vec<_>>());
-    assert_eq!(pending(rig), before, "a page that is read is not merged");
+    assert_eq!(pending(fixture), before, "a page that is read is not merged");
 }
 const WAYS: [(&str, Way); 8] = [
     ("read ahead", read_ahead),
-    ("points", |rig| {
-        (990..1310).step_by(9).for_each(|tag| reads(rig, Seek::Ge, tag, 1))
+    ("points", |fixture| {
+        (990..1310).step_by(9).for_each(|tag| reads(fixture, Seek::Ge, tag, 1))
     }),
-    ("ranges", |rig| {
+    ("ranges", |fixture| {
         [900, 1290, 3900, 4290]
             .into_iter()
-            .for_each(|tag| reads(rig, Seek::Ge, tag, 200))
+            .for_each(|tag| reads(fixture, Seek::Ge, tag, 200))
     }),
-    ("ranges backward", |rig| {
+    ("ranges backward", |fixture| {
         [1100, 1400, 4000, 4300]
             .into_iter()
-            .for_each(|tag| reads(rig, Seek::Lt, tag, 200))
+            .for_each(|tag| reads(fixture, Seek::Lt, tag, 200))
     }),
-    ("unique checks", |rig| {
-        let mut trx = rig.begin(ReadCommitted);
-        let rival = rig.insert(&mut trx, b"other", &row_of(4100));
+    ("unique checks", |fixture| {
+        let mut trx = fixture.begin(ReadCommitted);
+        let rival = fixture.insert(&mut trx, b"other", &row_of(4100));
         assert!(matches!(rival, Err(Error::Duplicate { .. })), "{rival:?}");
-        rig.insert(&mut trx, b"other", &row_of(1100)).expect("it is free");
-        rig.engine.rollback(&mut trx).expect("rolled back");
+        fixture.insert(&mut trx, b"other", &row_of(1100)).expect("it is free");
+        fixture.engine.rollback(&mut trx).expect("rolled back");
     }),
-    ("a sweep", |rig| {
-        for s in &rig.table.layout().secondary {
-            change::sweep_step(&rig.store().pool, &s.index, 3).expect("swept");
+    ("a sweep", |fixture| {
+        for s in &fixture.table.layout().secondary {
+            change::sweep_step(&fixture.store().pool, &s.index, 3).expect("swept");
         }
     }),
-    ("CHECK TABLE", |rig| rig.check_table()),
-    ("a walk", |rig| {
-        let tree = rig.table.layout().secondary[1].index.tree;
-        let sound = tree.verify(&rig.store().pool, &mut |_, _| None).expect("read");
+    ("CHECK TABLE", |fixture| fixture.check_table()),
+    ("a walk", |fixture| {
+        let tree = fixture.table.layout().secondary[1].index.tree;
+        let sound = tree.verify(&fixture.store().pool, &mut |_, _| None).expect("read");
         assert!(sound.findings.is_empty());
     }),
 ];
@@ -117,20 +117,20 @@ fn mdev_34879_no_way_to_a_page_misses_what_is_pending() {
             read_io_threads: 2,
             ..config()
         };
-        let rig = TableFixture::with(Engine::open(SimDisk::new(1), small).expect("fresh engine"));
+        let fixture = TableFixture::with(Engine::open(SimDisk::new(1), small).expect("fresh engine"));
         let mut model = Model::new();
         let long = |n: u32| Row {
             body: vec![1; 300],
             ..row_of(n)
         };
-        insert_rows(&rig, &mut model, (0..4000).map(|n| (n, long(n))));
-        drain(&rig);
-        buffer(&rig, true);
-        insert_rows(&rig, &mut model, (4000..4300).map(|n| (n, long(n))));
-        delete(&rig, &mut model, 1000..1300);
-        let pool = &rig.store().pool;
+        insert_rows(&fixture, &mut model, (0..4000).map(|n| (n, long(n))));
+        drain(&fixture);
+        buffer(&fixture, true);
+        insert_rows(&fixture, &mut model, (4000..4300).map(|n| (n, long(n))));
+        delete(&fixture, &mut model, 1000..1300);
+        let pool = &fixture.store().pool;
         let evict = || {
-            let leaves = [1000, 1299, 4299].map(|tag| leaf(&rig, tag));
+            let leaves = [1000, 1299, 4299].map(|tag| leaf(&fixture, tag));
             let asked = Instant::now();
             // A requested page may still come at any moment. A page on its way is not evicted, and
             // a waiting request comes after this.
@@ -145,11 +145,14 @@ fn mdev_34879_no_way_to_a_page_misses_what_is_pending() {
             }
         };
         evict();
-        way(&rig);
-        check_now(&rig, &model, name);
-        assert!(rig.engine.counters().buffer_pool_pages_evicted.get() > 100, "{name}");
+        way(&fixture);
+        check_now(&fixture, &model, name);
+        assert!(
+            fixture.engine.counters().buffer_pool_pages_evicted.get() > 100,
+            "{name}"
+        );
         evict();
-        drain(&rig);
-        check_now(&rig, &model, name);
+        drain(&fixture);
+        check_now(&fixture, &model, name);
     }
 }

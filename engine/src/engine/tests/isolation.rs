@@ -23,62 +23,62 @@ pub(super) fn row(group: u8, tag: u16) -> Row {
 
 /// Rows 1, 2, 3 of groups 1, 2, 3 with tags 10, 20, 30.
 pub(super) fn filled() -> TableFixture {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let mut trx = rig.begin(ReadCommitted);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 1..=3u8 {
-        rig.insert(&mut trx, &[n], &row(n, n as u16 * 10)).expect("insert");
+        fixture.insert(&mut trx, &[n], &row(n, n as u16 * 10)).expect("insert");
     }
-    commit(&rig, trx);
-    rig
+    commit(&fixture, trx);
+    fixture
 }
 
-pub(super) fn commit(rig: &TableFixture, mut trx: Trx) {
-    rig.engine.commit(&mut trx, false).expect("commit");
+pub(super) fn commit(fixture: &TableFixture, mut trx: Trx) {
+    fixture.engine.commit(&mut trx, false).expect("commit");
 }
-pub(super) fn rollback(rig: &TableFixture, mut trx: Trx) {
-    rig.engine.rollback(&mut trx).expect("rollback");
+pub(super) fn rollback(fixture: &TableFixture, mut trx: Trx) {
+    fixture.engine.rollback(&mut trx).expect("rollback");
 }
 /// In a transaction of its own.
-fn change(rig: &TableFixture, pk: u8, old: &Row, new: &Row) {
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &[pk], old, new).expect("update");
-    commit(rig, trx);
+fn change(fixture: &TableFixture, pk: u8, old: &Row, new: &Row) {
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.update(&mut trx, &[pk], old, new).expect("update");
+    commit(fixture, trx);
 }
-pub(super) fn groups(rig: &TableFixture, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
-    let found = rig.scan(trx, index, false, false, mode)?;
+pub(super) fn groups(fixture: &TableFixture, trx: &mut Trx, index: u32, mode: Option<LockMode>) -> Result<Vec<u8>> {
+    let found = fixture.scan(trx, index, false, false, mode)?;
     Ok(found.iter().map(|f| Row::decode(&f.row).group).collect())
 }
 
 #[test]
 fn a_snapshot_does_not_move_and_read_committed_does() {
-    let rig = filled();
-    let (mut old, mut young) = (rig.begin(RepeatableRead), rig.begin(ReadCommitted));
+    let fixture = filled();
+    let (mut old, mut young) = (fixture.begin(RepeatableRead), fixture.begin(ReadCommitted));
     for trx in [&mut old, &mut young] {
-        assert_eq!(groups(&rig, trx, BY_GROUP, None), Ok(vec![1, 2, 3]));
+        assert_eq!(groups(&fixture, trx, BY_GROUP, None), Ok(vec![1, 2, 3]));
     }
-    change(&rig, 2, &row(2, 20), &row(9, 20));
-    assert_eq!(groups(&rig, &mut old, BY_GROUP, None), Ok(vec![1, 2, 3]));
-    assert_eq!(groups(&rig, &mut old, 0, None), Ok(vec![1, 2, 3]));
-    rig.store().trx_sys.visibility.close_view(&mut young);
-    assert_eq!(groups(&rig, &mut young, BY_GROUP, None), Ok(vec![1, 3, 9]));
-    commit(&rig, old);
-    commit(&rig, young);
+    change(&fixture, 2, &row(2, 20), &row(9, 20));
+    assert_eq!(groups(&fixture, &mut old, BY_GROUP, None), Ok(vec![1, 2, 3]));
+    assert_eq!(groups(&fixture, &mut old, 0, None), Ok(vec![1, 2, 3]));
+    fixture.store().trx_sys.visibility.close_view(&mut young);
+    assert_eq!(groups(&fixture, &mut young, BY_GROUP, None), Ok(vec![1, 3, 9]));
+    commit(&fixture, old);
+    commit(&fixture, young);
 }
 
 #[test]
 fn read_uncommitted_sees_what_may_vanish() {
-    let rig = filled();
-    let mut writer = rig.begin(ReadCommitted);
+    let fixture = filled();
+    let mut writer = fixture.begin(ReadCommitted);
     let long = Row {
         body: vec![7; 50_000],
         ..row(5, 50)
     };
-    rig.insert(&mut writer, &[5], &long).expect("insert");
-    let mut dirty = rig.begin(ReadUncommitted);
-    assert_eq!(groups(&rig, &mut dirty, 0, None), Ok(vec![1, 2, 3, 5]));
-    rollback(&rig, writer);
-    assert_eq!(groups(&rig, &mut dirty, 0, None), Ok(vec![1, 2, 3]));
-    commit(&rig, dirty);
+    fixture.insert(&mut writer, &[5], &long).expect("insert");
+    let mut dirty = fixture.begin(ReadUncommitted);
+    assert_eq!(groups(&fixture, &mut dirty, 0, None), Ok(vec![1, 2, 3, 5]));
+    rollback(&fixture, writer);
+    assert_eq!(groups(&fixture, &mut dirty, 0, None), Ok(vec![1, 2, 3]));
+    commit(&fixture, dirty);
 }
 
 /// A locking read or a write.
@@ -88,48 +88,54 @@ type Way = fn(&TableFixture, &mut Trx) -> Result<()>;
 #[test]
 fn a_row_changed_since_the_snapshot_is_a_conflict() {
     let ways: [(&str, Way); 6] = [
-        ("point read", |rig, trx| rig.get(trx, &[2], X).map(|_| ())),
-        ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
-        ("scan of the old key", |rig, trx| {
-            groups(rig, trx, BY_GROUP, X).map(|_| ())
+        ("point read", |fixture, trx| fixture.get(trx, &[2], X).map(|_| ())),
+        ("clustered scan", |fixture, trx| groups(fixture, trx, 0, X).map(|_| ())),
+        ("scan of the old key", |fixture, trx| {
+            groups(fixture, trx, BY_GROUP, X).map(|_| ())
         }),
-        ("scan of a key that stayed", |rig, trx| {
-            groups(rig, trx, BY_TAG, X).map(|_| ())
+        ("scan of a key that stayed", |fixture, trx| {
+            groups(fixture, trx, BY_TAG, X).map(|_| ())
         }),
-        ("blind update", |rig, trx| {
-            rig.update(trx, &[2], &row(2, 20), &row(4, 20))
+        ("blind update", |fixture, trx| {
+            fixture.update(trx, &[2], &row(2, 20), &row(4, 20))
         }),
-        ("blind delete", |rig, trx| rig.delete(trx, &[2], &row(2, 20))),
+        ("blind delete", |fixture, trx| fixture.delete(trx, &[2], &row(2, 20))),
     ];
     for (what, way) in ways {
         for deleted in [false, true] {
-            let rig = filled();
-            let mut late = rig.begin(RepeatableRead);
-            assert_eq!(groups(&rig, &mut late, 0, None), Ok(vec![1, 2, 3]));
-            let mut first = rig.begin(ReadCommitted);
+            let fixture = filled();
+            let mut late = fixture.begin(RepeatableRead);
+            assert_eq!(groups(&fixture, &mut late, 0, None), Ok(vec![1, 2, 3]));
+            let mut first = fixture.begin(ReadCommitted);
             if deleted {
-                rig.delete(&mut first, &[2], &row(2, 20)).expect("delete");
+                fixture.delete(&mut first, &[2], &row(2, 20)).expect("delete");
             } else {
-                rig.update(&mut first, &[2], &row(2, 20), &row(9, 20)).expect("update");
+                fixture
+                    .update(&mut first, &[2], &row(2, 20), &row(9, 20))
+                    .expect("update");
             }
-            commit(&rig, first);
-            assert_eq!(way(&rig, &mut late), Err(Error::Conflict), "{what}, deleted {deleted}");
-            rollback(&rig, late);
-            rig.check_table();
+            commit(&fixture, first);
+            assert_eq!(
+                way(&fixture, &mut late),
+                Err(Error::Conflict),
+                "{what}, deleted {deleted}"
+            );
+            rollback(&fixture, late);
+            fixture.check_table();
         }
     }
 }
 
 #[test]
 fn without_snapshot_isolation_the_newest_row_is_locked() {
-    let rig = filled();
-    rig.engine.set("snapshot_isolation", 0).expect("set");
-    let mut late = rig.begin(RepeatableRead);
-    assert_eq!(groups(&rig, &mut late, 0, None), Ok(vec![1, 2, 3]));
-    change(&rig, 2, &row(2, 20), &row(9, 20));
-    assert_eq!(rig.get(&mut late, &[2], X), Ok(Some(row(9, 20))));
-    assert_eq!(groups(&rig, &mut late, BY_GROUP, X), Ok(vec![1, 3, 9]));
-    commit(&rig, late);
+    let fixture = filled();
+    fixture.engine.set("snapshot_isolation", 0).expect("set");
+    let mut late = fixture.begin(RepeatableRead);
+    assert_eq!(groups(&fixture, &mut late, 0, None), Ok(vec![1, 2, 3]));
+    change(&fixture, 2, &row(2, 20), &row(9, 20));
+    assert_eq!(fixture.get(&mut late, &[2], X), Ok(Some(row(9, 20))));
+    assert_eq!(groups(&fixture, &mut late, BY_GROUP, X), Ok(vec![1, 3, 9]));
+    commit(&fixture, late);
 }
 
 /// The scan met the old entry, which another transaction had marked since the snapshot. It took the
@@ -137,24 +143,24 @@ fn without_snapshot_isolation_the_newest_row_is_locked() {
 /// version was the reader's own, over the other's. Found by a history of many transactions.
 #[test]
 fn an_entry_marked_since_the_snapshot_is_not_that_of_an_own_newer_version() {
-    let rig = filled();
-    rig.engine.set("snapshot_isolation", 0).expect("set");
+    let fixture = filled();
+    fixture.engine.set("snapshot_isolation", 0).expect("set");
     for covering in [false, true] {
-        let mut late = rig.begin(RepeatableRead);
-        assert_eq!(groups(&rig, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]));
-        change(&rig, 2, &row(2, 20), &row(9, 90));
+        let mut late = fixture.begin(RepeatableRead);
+        assert_eq!(groups(&fixture, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]));
+        change(&fixture, 2, &row(2, 20), &row(9, 90));
         let own = Row {
             body: vec![7; 20],
             ..row(9, 90)
         };
-        rig.update(&mut late, &[2], &row(9, 90), &own).expect("update");
+        fixture.update(&mut late, &[2], &row(9, 90), &own).expect("update");
         for index in [BY_GROUP, BY_TAG] {
-            let found = rig.scan(&mut late, index, false, covering, None).expect("scan");
+            let found = fixture.scan(&mut late, index, false, covering, None).expect("scan");
             let keys: Vec<&[u8]> = found.iter().map(|f| f.pk.as_slice()).collect();
             assert_eq!(keys, [[1], [3], [2]], "{index}");
         }
-        rollback(&rig, late);
-        change(&rig, 2, &row(9, 90), &row(2, 20));
+        rollback(&fixture, late);
+        change(&fixture, 2, &row(9, 90), &row(2, 20));
     }
 }
 
@@ -163,32 +169,35 @@ fn an_entry_marked_since_the_snapshot_is_not_that_of_an_own_newer_version() {
 #[test]
 fn what_a_locking_read_did_not_find_does_not_appear() {
     let looks: [(&str, Way); 3] = [
-        ("point read", |rig, trx| {
-            rig.get(trx, &[4], X).map(|found| assert_eq!(found, None))
+        ("point read", |fixture, trx| {
+            fixture.get(trx, &[4], X).map(|found| assert_eq!(found, None))
         }),
-        ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
-        ("secondary scan", |rig, trx| groups(rig, trx, BY_TAG, X).map(|_| ())),
+        ("clustered scan", |fixture, trx| groups(fixture, trx, 0, X).map(|_| ())),
+        ("secondary scan", |fixture, trx| {
+            groups(fixture, trx, BY_TAG, X).map(|_| ())
+        }),
     ];
     for (what, look) in looks {
-        let rig = filled();
-        let mut late = rig.begin(RepeatableRead);
+        let fixture = filled();
+        let mut late = fixture.begin(RepeatableRead);
         late.snapshot_by_locking = true;
-        look(&rig, &mut late).expect("no other transaction is active");
-        let mut first = rig.begin(ReadCommitted);
-        rig.insert(&mut first, &[4], &row(4, 40))
+        look(&fixture, &mut late).expect("no other transaction is active");
+        let mut first = fixture.begin(ReadCommitted);
+        fixture
+            .insert(&mut first, &[4], &row(4, 40))
             .expect("nothing locks the gap");
-        commit(&rig, first);
-        assert_eq!(groups(&rig, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]), "{what}");
-        assert_eq!(groups(&rig, &mut late, BY_TAG, X), Err(Error::Conflict), "{what}");
-        rollback(&rig, late);
+        commit(&fixture, first);
+        assert_eq!(groups(&fixture, &mut late, BY_GROUP, None), Ok(vec![1, 2, 3]), "{what}");
+        assert_eq!(groups(&fixture, &mut late, BY_TAG, X), Err(Error::Conflict), "{what}");
+        rollback(&fixture, late);
         // A row that was found by its key is locked: no snapshot is needed, and others may be
         // changed meanwhile.
-        let mut late = rig.begin(RepeatableRead);
+        let mut late = fixture.begin(RepeatableRead);
         late.snapshot_by_locking = true;
-        assert!(rig.get(&mut late, &[1], X).expect("free").is_some());
-        change(&rig, 3, &row(3, 30), &row(9, 30));
-        assert_eq!(rig.get(&mut late, &[3], X), Ok(Some(row(9, 30))));
-        commit(&rig, late);
+        assert!(fixture.get(&mut late, &[1], X).expect("free").is_some());
+        change(&fixture, 3, &row(3, 30), &row(9, 30));
+        assert_eq!(fixture.get(&mut late, &[3], X), Ok(Some(row(9, 30))));
+        commit(&fixture, late);
     }
 }
 
@@ -197,32 +206,34 @@ fn what_a_locking_read_did_not_find_does_not_appear() {
 #[test]
 fn a_first_locking_read_that_waited_is_no_conflict() {
     let ways: [(&str, Way); 3] = [
-        ("clustered scan", |rig, trx| groups(rig, trx, 0, X).map(|_| ())),
-        ("scan of the old key", |rig, trx| {
-            groups(rig, trx, BY_GROUP, X).map(|found| assert_eq!(found, [2, 3, 9]))
+        ("clustered scan", |fixture, trx| groups(fixture, trx, 0, X).map(|_| ())),
+        ("scan of the old key", |fixture, trx| {
+            groups(fixture, trx, BY_GROUP, X).map(|found| assert_eq!(found, [2, 3, 9]))
         }),
-        ("point read of what goes", |rig, trx| {
-            assert_eq!(rig.get(trx, &[7], X), Ok(None));
-            rig.get(trx, &[1], X).map(|_| ())
+        ("point read of what goes", |fixture, trx| {
+            assert_eq!(fixture.get(trx, &[7], X), Ok(None));
+            fixture.get(trx, &[1], X).map(|_| ())
         }),
     ];
     for (what, way) in ways {
-        let rig = filled();
-        let mut holder = rig.begin(ReadCommitted);
-        rig.update(&mut holder, &[1], &row(1, 10), &row(9, 10)).expect("update");
+        let fixture = filled();
+        let mut holder = fixture.begin(ReadCommitted);
+        fixture
+            .update(&mut holder, &[1], &row(1, 10), &row(9, 10))
+            .expect("update");
         let waited = std::thread::scope(|s| {
-            let rig = &rig;
+            let fixture = &fixture;
             let waiter = s.spawn(move || {
-                let mut trx = rig.begin(RepeatableRead);
+                let mut trx = fixture.begin(RepeatableRead);
                 trx.snapshot_by_locking = true;
-                let result = way(rig, &mut trx);
-                rollback(rig, trx);
+                let result = way(fixture, &mut trx);
+                rollback(fixture, trx);
                 result
             });
-            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            while fixture.engine.counters().row_lock_current_waits.get() == 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            commit(rig, holder);
+            commit(fixture, holder);
             waiter.join().expect("the waiter")
         });
         let expected = if what.starts_with("point") {
@@ -231,36 +242,38 @@ fn a_first_locking_read_that_waited_is_no_conflict() {
             Ok(())
         };
         assert_eq!(waited, expected, "{what}");
-        rig.check_table();
+        fixture.check_table();
     }
 }
 
 /// A change that was rolled back is no conflict.
 #[test]
 fn a_rolled_back_change_leaves_no_conflict() {
-    let rig = filled();
-    let mut late = rig.begin(RepeatableRead);
-    assert_eq!(groups(&rig, &mut late, 0, None), Ok(vec![1, 2, 3]));
-    let mut other = rig.begin(ReadCommitted);
-    rig.update(&mut other, &[2], &row(2, 20), &row(9, 90)).expect("update");
-    rig.delete(&mut other, &[3], &row(3, 30)).expect("delete");
-    rig.insert(&mut other, &[4], &row(4, 40)).expect("insert");
-    rollback(&rig, other);
+    let fixture = filled();
+    let mut late = fixture.begin(RepeatableRead);
+    assert_eq!(groups(&fixture, &mut late, 0, None), Ok(vec![1, 2, 3]));
+    let mut other = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut other, &[2], &row(2, 20), &row(9, 90))
+        .expect("update");
+    fixture.delete(&mut other, &[3], &row(3, 30)).expect("delete");
+    fixture.insert(&mut other, &[4], &row(4, 40)).expect("insert");
+    rollback(&fixture, other);
     for index in [0, BY_GROUP, BY_TAG] {
-        assert_eq!(groups(&rig, &mut late, index, X), Ok(vec![1, 2, 3]));
+        assert_eq!(groups(&fixture, &mut late, index, X), Ok(vec![1, 2, 3]));
     }
-    commit(&rig, late);
+    commit(&fixture, late);
 }
 
 #[test]
 fn nowait_refuses_and_skip_locked_skips() {
-    let rig = filled();
-    let mut holder = rig.begin(ReadCommitted);
-    assert!(rig.get(&mut holder, &[2], X).expect("lock").is_some());
-    rig.insert(&mut holder, &[4], &row(4, 40)).expect("insert");
+    let fixture = filled();
+    let mut holder = fixture.begin(ReadCommitted);
+    assert!(fixture.get(&mut holder, &[2], X).expect("lock").is_some());
+    fixture.insert(&mut holder, &[4], &row(4, 40)).expect("insert");
     for index in [0, BY_GROUP] {
-        let mut other = rig.begin(ReadCommitted);
-        let mut cursor = rig.store().cursor(rig.table.clone());
+        let mut other = fixture.begin(ReadCommitted);
+        let mut cursor = fixture.store().cursor(fixture.table.clone());
         let skip = LockChoice {
             mode: X,
             on_locked: OnLocked::Skip,
@@ -280,15 +293,15 @@ fn nowait_refuses_and_skip_locked_skips() {
             ..Default::default()
         };
         assert_eq!(cursor.get(&mut other, &[2], refuse), Err(Error::Locked));
-        commit(&rig, other);
+        commit(&fixture, other);
     }
-    commit(&rig, holder);
+    commit(&fixture, holder);
 }
 
 /// Groups of all rows as an UPDATE reads them that matches none, and which of them were not locked
 /// for it.
-pub fn semi_consistent(rig: &TableFixture, trx: &mut Trx) -> Vec<(u8, bool)> {
-    let mut cursor = rig.store().cursor(rig.table.clone());
+pub fn semi_consistent(fixture: &TableFixture, trx: &mut Trx) -> Vec<(u8, bool)> {
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     cursor.set_semi_consistent(true);
     let lock = LockChoice {
         mode: X,
@@ -310,17 +323,19 @@ pub fn semi_consistent(rig: &TableFixture, trx: &mut Trx) -> Vec<(u8, bool)> {
 /// waits for it.
 #[test]
 fn a_semi_consistent_read_shows_the_committed_version() {
-    let rig = filled();
-    let mut holder = rig.begin(ReadCommitted);
-    rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
-    let mut other = rig.begin(ReadCommitted);
-    let seen = semi_consistent(&rig, &mut other);
+    let fixture = filled();
+    let mut holder = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut holder, &[2], &row(2, 20), &row(9, 20))
+        .expect("update");
+    let mut other = fixture.begin(ReadCommitted);
+    let seen = semi_consistent(&fixture, &mut other);
     assert_eq!(seen, [(1, false), (2, true), (3, false)]);
     // The rows that did not match were given back.
-    let mut third = rig.begin(ReadCommitted);
-    assert!(rig.get(&mut third, &[1], X).expect("free").is_some());
+    let mut third = fixture.begin(ReadCommitted);
+    assert!(fixture.get(&mut third, &[1], X).expect("free").is_some());
     for trx in [third, other, holder] {
-        commit(&rig, trx);
+        commit(&fixture, trx);
     }
 }
 
@@ -329,25 +344,25 @@ fn a_semi_consistent_read_shows_the_committed_version() {
 #[test]
 fn a_duplicate_waits_for_the_first_ones_end() {
     for (first_commits, same_pk) in [(false, true), (true, true), (false, false), (true, false)] {
-        let rig = filled();
-        let mut first = rig.begin(ReadCommitted);
-        rig.insert(&mut first, &[7], &row(7, 70)).expect("insert");
+        let fixture = filled();
+        let mut first = fixture.begin(ReadCommitted);
+        fixture.insert(&mut first, &[7], &row(7, 70)).expect("insert");
         let second = std::thread::scope(|s| {
-            let rig = &rig;
+            let fixture = &fixture;
             let second = s.spawn(move || {
-                let mut trx = rig.begin(ReadCommitted);
+                let mut trx = fixture.begin(ReadCommitted);
                 let pk = if same_pk { [7] } else { [8] };
-                let result = rig.insert(&mut trx, &pk, &row(8, 70));
-                commit(rig, trx);
+                let result = fixture.insert(&mut trx, &pk, &row(8, 70));
+                commit(fixture, trx);
                 result
             });
-            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            while fixture.engine.counters().row_lock_current_waits.get() == 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
             if first_commits {
-                commit(rig, first);
+                commit(fixture, first);
             } else {
-                rollback(rig, first);
+                rollback(fixture, first);
             }
             second.join().expect("second")
         });
@@ -357,28 +372,28 @@ fn a_duplicate_waits_for_the_first_ones_end() {
         } else {
             assert_eq!(second, Ok(()));
         }
-        rig.check_table();
+        fixture.check_table();
     }
 }
 
 #[test]
 fn a_snapshot_does_not_look_behind_ddl() {
-    let rig = filled();
-    let mut old = rig.begin(RepeatableRead);
-    rig.store().trx_sys.visibility.open_view(&mut old);
-    rig.store().tables().truncate_table("t").expect("truncate");
-    assert_eq!(groups(&rig, &mut old, 0, None), Err(Error::TableChanged));
-    commit(&rig, old);
-    let mut young = rig.begin(RepeatableRead);
-    assert_eq!(groups(&rig, &mut young, 0, None), Ok(vec![]));
-    commit(&rig, young);
+    let fixture = filled();
+    let mut old = fixture.begin(RepeatableRead);
+    fixture.store().trx_sys.visibility.open_view(&mut old);
+    fixture.store().tables().truncate_table("t").expect("truncate");
+    assert_eq!(groups(&fixture, &mut old, 0, None), Err(Error::TableChanged));
+    commit(&fixture, old);
+    let mut young = fixture.begin(RepeatableRead);
+    assert_eq!(groups(&fixture, &mut young, 0, None), Ok(vec![]));
+    commit(&fixture, young);
 }
 
 #[test]
 fn a_failed_row_operation_leaves_nothing() {
-    let rig = filled();
-    let mut trx = rig.begin(ReadCommitted);
-    let before = rig.store().rollbacks().savepoint(&trx);
+    let fixture = filled();
+    let mut trx = fixture.begin(ReadCommitted);
+    let before = fixture.store().rollbacks().savepoint(&trx);
     let taken = Row {
         tag: Some(30),
         ..row(2, 20)
@@ -387,9 +402,9 @@ fn a_failed_row_operation_leaves_nothing() {
         index: BY_TAG,
         pk: vec![3],
     });
-    assert_eq!(rig.update(&mut trx, &[2], &row(2, 20), &taken), duplicate);
+    assert_eq!(fixture.update(&mut trx, &[2], &row(2, 20), &taken), duplicate);
     assert_eq!(
-        rig.insert(
+        fixture.insert(
             &mut trx,
             &[4],
             &Row {
@@ -399,48 +414,48 @@ fn a_failed_row_operation_leaves_nothing() {
         ),
         duplicate
     );
-    assert_eq!(rig.move_row(&mut trx, &[2], &row(2, 20), &[5], &taken), duplicate);
-    assert_eq!(rig.store().rollbacks().savepoint(&trx), before);
-    assert_eq!(rig.get(&mut trx, &[2], None), Ok(Some(row(2, 20))));
-    commit(&rig, trx);
-    rig.check_table();
+    assert_eq!(fixture.move_row(&mut trx, &[2], &row(2, 20), &[5], &taken), duplicate);
+    assert_eq!(fixture.store().rollbacks().savepoint(&trx), before);
+    assert_eq!(fixture.get(&mut trx, &[2], None), Ok(Some(row(2, 20))));
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 #[test]
 fn prepared_transactions_and_counters_survive_a_restart() {
     let disk = SimDisk::new(2);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     let xid = |n: u8| xid(&[n]);
-    rig.table.autoinc_raise(41);
+    fixture.table.autoinc_raise(41);
     let mut prepared = Vec::new();
     for n in 1..=2u8 {
-        let mut trx = rig.begin(ReadCommitted);
-        rig.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
-        rig.engine.prepare(&mut trx, &xid(n)).expect("prepare");
-        assert_eq!(rig.is_in_doubt(&rig.table.name(), false), Ok(n > 1));
-        rig.engine.in_doubt.may_outlive_connection(&mut trx);
-        assert_eq!(rig.is_in_doubt(&rig.table.name(), false), Ok(true));
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture.insert(&mut trx, &[n], &row(n, n as u16)).expect("insert");
+        fixture.engine.prepare(&mut trx, &xid(n)).expect("prepare");
+        assert_eq!(fixture.is_in_doubt(&fixture.table.name(), false), Ok(n > 1));
+        fixture.engine.in_doubt.may_outlive_connection(&mut trx);
+        assert_eq!(fixture.is_in_doubt(&fixture.table.name(), false), Ok(true));
         prepared.push(trx);
     }
     let after = disk.crash(3);
     std::mem::forget(prepared);
-    drop(rig);
-    let rig = TableFixture::reopen(after).expect("recovery");
-    rig.engine.start_background();
-    assert_eq!(rig.table.autoinc(), 41);
-    assert_eq!(rig.engine.in_doubt.prepared().len(), 2);
-    let mut reader = rig.begin(RepeatableRead);
-    assert_eq!(groups(&rig, &mut reader, 0, None), Ok(vec![]));
-    commit(&rig, reader);
-    rig.engine.decide(&xid(1), true).expect("commit");
-    assert_eq!(rig.is_in_doubt(&rig.table.name(), false), Ok(true));
-    assert_eq!(rig.is_in_doubt("another", false), Ok(false));
-    rig.engine.decide(&xid(2), false).expect("rollback");
-    assert_eq!(rig.is_in_doubt(&rig.table.name(), true), Ok(false));
-    assert_eq!(rig.engine.decide(&xid(2), false), Err(Error::NotFound));
-    let mut reader = rig.begin(RepeatableRead);
-    assert_eq!(groups(&rig, &mut reader, BY_TAG, None), Ok(vec![1]));
-    commit(&rig, reader);
-    rig.check_table();
-    rig.engine.close(Close::Slow).expect("close");
+    drop(fixture);
+    let fixture = TableFixture::reopen(after).expect("recovery");
+    fixture.engine.start_background();
+    assert_eq!(fixture.table.autoinc(), 41);
+    assert_eq!(fixture.engine.in_doubt.prepared().len(), 2);
+    let mut reader = fixture.begin(RepeatableRead);
+    assert_eq!(groups(&fixture, &mut reader, 0, None), Ok(vec![]));
+    commit(&fixture, reader);
+    fixture.engine.decide(&xid(1), true).expect("commit");
+    assert_eq!(fixture.is_in_doubt(&fixture.table.name(), false), Ok(true));
+    assert_eq!(fixture.is_in_doubt("another", false), Ok(false));
+    fixture.engine.decide(&xid(2), false).expect("rollback");
+    assert_eq!(fixture.is_in_doubt(&fixture.table.name(), true), Ok(false));
+    assert_eq!(fixture.engine.decide(&xid(2), false), Err(Error::NotFound));
+    let mut reader = fixture.begin(RepeatableRead);
+    assert_eq!(groups(&fixture, &mut reader, BY_TAG, None), Ok(vec![1]));
+    commit(&fixture, reader);
+    fixture.check_table();
+    fixture.engine.close(Close::Slow).expect("close");
 }

@@ -48,19 +48,23 @@ fn add(load: &mut TableLoad, pk: &[u8], row: &Row) -> Result<()> {
     with_entries(pk, row, |entries| load.add(pk, &row.encode(), entries))
 }
 
-pub fn load_all(rig: &TableFixture, rows: &[(Vec<u8>, Row)]) -> Result<()> {
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let mut load = rig.store().loads().begin_load(&rig.table)?.expect("an empty table");
+pub fn load_all(fixture: &TableFixture, rows: &[(Vec<u8>, Row)]) -> Result<()> {
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let mut load = fixture
+        .store()
+        .loads()
+        .begin_load(&fixture.table)?
+        .expect("an empty table");
     let mut done = Ok(());
     for (pk, row) in rows {
         done = done.and_then(|()| add(&mut load, pk, row));
     }
     done = done.and_then(|()| load.finish(&mut trx));
     match &done {
-        Ok(()) => rig.engine.commit(&mut trx, true)?,
+        Ok(()) => fixture.engine.commit(&mut trx, true)?,
         Err(Error::Duplicate { .. }) => {
             load.abort()?;
-            rig.engine.rollback(&mut trx)?;
+            fixture.engine.rollback(&mut trx)?;
         }
         Err(_) => std::mem::forget(trx),
     }
@@ -85,30 +89,38 @@ fn what_was_loaded_is_there_whatever_the_order() {
     for (n, bulk_load_min) in [(0, 0), (1, 0), (3000, 0), (3000, 100 << 10), (3000, u64::MAX)] {
         for (order, rows) in orders(n).into_iter().take(if n < 3000 { 1 } else { 3 }) {
             let disk = SimDisk::new(n as u64);
-            let rig = open(disk.clone(), bulk_load_min);
-            load_all(&rig, &rows).expect(order);
+            let fixture = open(disk.clone(), bulk_load_min);
+            load_all(&fixture, &rows).expect(order);
             let model: Model = rows.iter().cloned().collect();
             let what = format!("{n} rows, {order}, minimum {bulk_load_min}");
             // Durable without a word from the commit, and a table like any other.
             let after = disk.crash(1);
-            drop(rig);
-            let rig = open(after, bulk_load_min);
-            let mut trx = rig.begin(Isolation::RepeatableRead);
-            rig.check_view(&mut trx, &model, &what);
-            rig.engine.commit(&mut trx, false).expect("commit");
-            rig.check_table();
-            assert!(rig.store().loads().begin_load(&rig.table).expect("look").is_none() || n == 0);
+            drop(fixture);
+            let fixture = open(after, bulk_load_min);
+            let mut trx = fixture.begin(Isolation::RepeatableRead);
+            fixture.check_view(&mut trx, &model, &what);
+            fixture.engine.commit(&mut trx, false).expect("commit");
+            fixture.check_table();
+            assert!(
+                fixture
+                    .store()
+                    .loads()
+                    .begin_load(&fixture.table)
+                    .expect("look")
+                    .is_none()
+                    || n == 0
+            );
             for (i, (pk, old)) in model.iter().enumerate().step_by(5) {
-                let mut trx = rig.begin(Isolation::RepeatableRead);
+                let mut trx = fixture.begin(Isolation::RepeatableRead);
                 match i % 2 {
-                    0 => rig.delete(&mut trx, pk, old).expect("delete"),
-                    _ => rig.update(&mut trx, pk, old, &row(i as u32 * 4)).expect("update"),
+                    0 => fixture.delete(&mut trx, pk, old).expect("delete"),
+                    _ => fixture.update(&mut trx, pk, old, &row(i as u32 * 4)).expect("update"),
                 }
-                rig.engine.rollback(&mut trx).expect("rollback");
+                fixture.engine.rollback(&mut trx).expect("rollback");
             }
-            let mut trx = rig.begin(Isolation::RepeatableRead);
-            rig.check_view(&mut trx, &model, &what);
-            rig.engine.commit(&mut trx, false).expect("commit");
+            let mut trx = fixture.begin(Isolation::RepeatableRead);
+            fixture.check_view(&mut trx, &model, &what);
+            fixture.engine.commit(&mut trx, false).expect("commit");
         }
     }
 }
@@ -124,68 +136,72 @@ fn a_load_outlives_what_its_pages_held_before() {
         ..config_with(0)
     };
     let disk = SimDisk::new(4);
-    let rig = TableFixture::with(Engine::open_still(disk.clone(), config()).expect("engine"));
+    let fixture = TableFixture::with(Engine::open_still(disk.clone(), config()).expect("engine"));
     let sized = |n: u32, len: usize| Row {
         body: vec![n as u8; len],
         ..row(n)
     };
     let dead: Rows = (0..9000).map(|n| (pk(n), sized(n, 400))).collect();
     for (pk, row) in &dead {
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        rig.insert(&mut trx, pk, row).expect("insert");
-        rig.engine.commit(&mut trx, false).expect("commit");
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
+        fixture.insert(&mut trx, pk, row).expect("insert");
+        fixture.engine.commit(&mut trx, false).expect("commit");
     }
-    let usage = || space::usage(&rig.store().pool, rig.table.layout().id).expect("usage");
+    let usage = || space::usage(&fixture.store().pool, fixture.table.layout().id).expect("usage");
     assert!(
         usage().used > 4 * space::EXTENT_PAGES,
         "whole extents become free later"
     );
     for (pk, row) in &dead {
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        rig.delete(&mut trx, pk, row).expect("delete");
-        rig.engine.commit(&mut trx, false).expect("commit");
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
+        fixture.delete(&mut trx, pk, row).expect("delete");
+        fixture.engine.commit(&mut trx, false).expect("commit");
     }
     for _ in 0..10 {
-        while rig.store().purger().purge_step(1000).expect("purge") {}
-        rig.store().merge_scheduler().drain_changes().expect("merge");
+        while fixture.store().purger().purge_step(1000).expect("purge") {}
+        fixture.store().merge_scheduler().drain_changes().expect("merge");
     }
     assert!(
-        rig.store().loads().has_empty_trees(rig.table.layout()).expect("look"),
+        fixture
+            .store()
+            .loads()
+            .has_empty_trees(fixture.table.layout())
+            .expect("look"),
         "{:?}",
         usage()
     );
     let size = usage().pages;
     let rows: Rows = (0..9000).map(|n| (pk(n + 20_000), sized(n, 200))).collect();
-    load_all(&rig, &rows).expect("load");
+    load_all(&fixture, &rows).expect("load");
     assert_eq!(usage().pages, size, "the load got what the dead rows had");
     assert!(
-        rig.store().redo.checkpoint_lsn() < 1 << 20,
+        fixture.store().redo.checkpoint_lsn() < 1 << 20,
         "no checkpoint has passed the dead rows' changes"
     );
     let after = disk.crash(1);
-    drop(rig);
+    drop(fixture);
     let engine = Engine::open_still(after, config()).expect("open");
     let table = engine.store().tables().open_table("t").expect("table");
-    let rig = TableFixture { engine, table };
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    rig.check_view(&mut trx, &rows.into_iter().collect(), "after the crash");
-    rig.engine.commit(&mut trx, false).expect("commit");
-    rig.check_table();
+    let fixture = TableFixture { engine, table };
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
+    fixture.check_view(&mut trx, &rows.into_iter().collect(), "after the crash");
+    fixture.engine.commit(&mut trx, false).expect("commit");
+    fixture.check_table();
 }
 
 #[test]
 fn views_are_older_or_see_every_row() {
-    let rig = open(SimDisk::new(3), 0);
-    let mut old = rig.begin(Isolation::RepeatableRead);
-    rig.store().trx_sys.visibility.open_view(&mut old);
+    let fixture = open(SimDisk::new(3), 0);
+    let mut old = fixture.begin(Isolation::RepeatableRead);
+    fixture.store().trx_sys.visibility.open_view(&mut old);
     let rows = orders(2000).swap_remove(2).1;
-    load_all(&rig, &rows).expect("load");
-    let seen = rig.scan(&mut old, 0, false, false, None);
+    load_all(&fixture, &rows).expect("load");
+    let seen = fixture.scan(&mut old, 0, false, false, None);
     assert_eq!(seen.expect_err("half of the truth"), Error::TableChanged);
-    rig.engine.commit(&mut old, false).expect("commit");
-    let mut new = rig.begin(Isolation::RepeatableRead);
-    assert_eq!(rig.scan(&mut new, 0, false, false, None).expect("scan").len(), 2000);
-    rig.engine.commit(&mut new, false).expect("commit");
+    fixture.engine.commit(&mut old, false).expect("commit");
+    let mut new = fixture.begin(Isolation::RepeatableRead);
+    assert_eq!(fixture.scan(&mut new, 0, false, false, None).expect("scan").len(), 2000);
+    fixture.engine.commit(&mut new, false).expect("commit");
 }
 
 #[test]
@@ -195,8 +211,8 @@ fn a_duplicate_is_named_and_leaves_nothing() {
             // What long rows have beside the tree goes with the file.
             rows.iter_mut().for_each(|(_, row)| row.body.truncate(300));
             for index in [0, 2] {
-                let rig = open(SimDisk::new(9), bulk_load_min);
-                let used = space::usage(&rig.store().pool, rig.table.layout().id)
+                let fixture = open(SimDisk::new(9), bulk_load_min);
+                let used = space::usage(&fixture.store().pool, fixture.table.layout().id)
                     .expect("usage")
                     .used;
                 let original = rows[40].clone();
@@ -207,7 +223,7 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                     rows[2000].1.tag = Some(60_001);
                     rows[700].1.tag = Some(60_001);
                 }
-                match load_all(&rig, &rows) {
+                match load_all(&fixture, &rows) {
                     Err(Error::Duplicate { index: found, pk }) => {
                         assert_eq!(found, index, "{order}");
                         let named = [&rows[2000].0, &rows[700].0, &original.0];
@@ -220,14 +236,14 @@ fn a_duplicate_is_named_and_leaves_nothing() {
                     // Nothing was linked or built page by page: not a page is lost. (Else they go
                     // with the file.)
                     if order == "sorted" || (order == "shuffled" && bulk_load_min == 100 << 10) {
-                        let left = space::usage(&rig.store().pool, rig.table.layout().id)
+                        let left = space::usage(&fixture.store().pool, fixture.table.layout().id)
                             .expect("usage")
                             .used;
                         assert_eq!(left, used, "{order}, minimum {bulk_load_min}");
                     }
                 }
-                rig.store().tables().close_table(&rig.table);
-                rig.store().tables().drop_table("t").expect("drop");
+                fixture.store().tables().close_table(&fixture.table);
+                fixture.store().tables().drop_table("t").expect("drop");
             }
         }
     }
@@ -241,30 +257,30 @@ fn a_crash_at_any_write_loses_the_load_or_nothing() {
     let (mut n, mut whole, mut empty) = (1, 0, 0);
     loop {
         let disk = SimDisk::new(n);
-        let rig = open(disk.clone(), 0);
-        rig.engine.checkpoint().expect("checkpoint");
+        let fixture = open(disk.clone(), 0);
+        fixture.engine.checkpoint().expect("checkpoint");
         disk.crash_at(disk.changes() + n);
-        let done = load_all(&rig, &rows);
+        let done = load_all(&fixture, &rows);
         let crashed = disk.is_dead();
         let after = disk.crash(n * 3);
-        drop(rig);
-        let rig = open(after.clone(), 0);
-        rig.engine.start_background();
-        super::crash::wait_for_rollback(&rig.engine);
-        let mut trx = rig.begin(Isolation::RepeatableRead);
-        let found = rig.scan(&mut trx, 0, false, false, None).expect("scan").len();
+        drop(fixture);
+        let fixture = open(after.clone(), 0);
+        fixture.engine.start_background();
+        super::crash::wait_for_rollback(&fixture.engine);
+        let mut trx = fixture.begin(Isolation::RepeatableRead);
+        let found = fixture.scan(&mut trx, 0, false, false, None).expect("scan").len();
         if done.is_ok() {
-            rig.check_view(&mut trx, &rows.iter().cloned().collect(), "an acknowledged load");
+            fixture.check_view(&mut trx, &rows.iter().cloned().collect(), "an acknowledged load");
         }
-        rig.engine.commit(&mut trx, false).expect("commit");
+        fixture.engine.commit(&mut trx, false).expect("commit");
         assert!(
             done.is_err() || found == rows.len(),
             "crash {n}: {found} rows of an acknowledged load"
         );
         whole += (found == rows.len()) as u32;
         empty += (found == 0) as u32;
-        rig.store().tables().close_table(&rig.table);
-        rig.store().tables().drop_table("t").expect("drop");
+        fixture.store().tables().close_table(&fixture.table);
+        fixture.store().tables().drop_table("t").expect("drop");
         let files = after.list().expect("list");
         assert_eq!(
             files.iter().filter(|f| f.ends_with(".slu")).count(),

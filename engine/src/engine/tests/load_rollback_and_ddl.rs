@@ -29,51 +29,58 @@ fn rows() -> Vec<(Vec<u8>, Row)> {
 /// rollback has made its first step.
 fn half_way(with_u: bool) -> (TableFixture, LoserRollback) {
     let disk = SimDisk::new(31);
-    let rig = open(disk.clone(), 0);
-    let mut trx = rig.begin(ReadCommitted);
-    fill(&rig, &mut trx, &rows()).expect("load");
+    let fixture = open(disk.clone(), 0);
+    let mut trx = fixture.begin(ReadCommitted);
+    fill(&fixture, &mut trx, &rows()).expect("load");
     if with_u {
-        rig.store().tables().create_table("u", &spec()).expect("create");
-        let table = rig.store().tables().open_table("u").expect("open");
+        fixture.store().tables().create_table("u", &spec()).expect("create");
+        let table = fixture.store().tables().open_table("u").expect("open");
         let other = TableFixture {
-            engine: rig.engine.clone(),
+            engine: fixture.engine.clone(),
             table,
         };
         fill(&other, &mut trx, &rows()).expect("load");
     }
-    rig.engine.flush_log().expect("flush");
+    fixture.engine.flush_log().expect("flush");
     std::mem::forget(trx);
     let after = disk.crash(1);
-    drop(rig);
-    let rig = open(after, 0);
-    let losers = rig.engine.in_doubt.take_losers();
+    drop(fixture);
+    let fixture = open(after, 0);
+    let losers = fixture.engine.in_doubt.take_losers();
     let mut losers = LoserRollback::new(losers);
-    assert_eq!(losers.step(rig.store(), 1), Ok(true));
-    (rig, losers)
+    assert_eq!(losers.step(fixture.store(), 1), Ok(true));
+    (fixture, losers)
 }
 
-fn finish(rig: &TableFixture, mut losers: LoserRollback) {
-    while losers.step(rig.store(), 1).expect("nothing is in the way") {}
-    rig.purge_all();
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    let mut trx = rig.begin(ReadUncommitted);
+fn finish(fixture: &TableFixture, mut losers: LoserRollback) {
+    while losers.step(fixture.store(), 1).expect("nothing is in the way") {}
+    fixture.purge_all();
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    let mut trx = fixture.begin(ReadUncommitted);
     let mut left = 0;
-    for index in 0..=rig.table.layout().secondary.len() as u32 {
-        left += rig.scan(&mut trx, index, false, index > 0, None).expect("scan").len();
+    for index in 0..=fixture.table.layout().secondary.len() as u32 {
+        left += fixture
+            .scan(&mut trx, index, false, index > 0, None)
+            .expect("scan")
+            .len();
     }
-    commit(rig, trx);
+    commit(fixture, trx);
     assert_eq!(left, 0, "rows and entries");
-    rig.check_table();
-    assert!(rig.store().loads().has_empty_trees(rig.table.layout()).expect("look"));
+    fixture.check_table();
+    assert!(fixture
+        .store()
+        .loads()
+        .has_empty_trees(fixture.table.layout())
+        .expect("look"));
 }
 
-fn set_indexes(rig: &TableFixture, drop: &[&str], order: &[&str]) {
+fn set_indexes(fixture: &TableFixture, drop: &[&str], order: &[&str]) {
     let change = IndexChange {
         drop: drop.to_vec(),
         order: order.to_vec(),
-        ..change_of(&rig.table)
+        ..change_of(&fixture.table)
     };
-    rig.store().indexes().alter_indexes(&[change]).expect("published");
+    fixture.store().indexes().alter_indexes(&[change]).expect("published");
 }
 
 /// The position in the first table was taken for one in the second. The second table's indexes were
@@ -81,15 +88,15 @@ fn set_indexes(rig: &TableFixture, drop: &[&str], order: &[&str]) {
 #[test]
 fn a_table_dropped_half_way_leaves_no_place_to_the_next() {
     for truncate in [false, true] {
-        let (rig, mut losers) = half_way(true);
+        let (fixture, mut losers) = half_way(true);
         // Its indexes are done, its rows are in work.
-        assert_eq!(losers.step(rig.store(), 1), Ok(true));
+        assert_eq!(losers.step(fixture.store(), 1), Ok(true));
         if truncate {
-            rig.store().tables().truncate_table("u").expect("truncate");
+            fixture.store().tables().truncate_table("u").expect("truncate");
         } else {
-            rig.store().tables().drop_table("u").expect("drop");
+            fixture.store().tables().drop_table("u").expect("drop");
         }
-        finish(&rig, losers);
+        finish(&fixture, losers);
     }
 }
 
@@ -98,19 +105,19 @@ fn a_table_dropped_half_way_leaves_no_place_to_the_next() {
 #[test]
 fn an_index_dropped_half_way_moves_no_place() {
     for dropped in ["by_group", "by_tag"] {
-        let (rig, losers) = half_way(false);
+        let (fixture, losers) = half_way(false);
         let stays = if dropped == "by_tag" { "by_group" } else { "by_tag" };
-        set_indexes(&rig, &[dropped], &[stays]);
-        finish(&rig, losers);
+        set_indexes(&fixture, &[dropped], &[stays]);
+        finish(&fixture, losers);
     }
-    let (rig, losers) = half_way(false);
-    set_indexes(&rig, &["by_group", "by_tag"], &[]);
-    finish(&rig, losers);
+    let (fixture, losers) = half_way(false);
+    set_indexes(&fixture, &["by_group", "by_tag"], &[]);
+    finish(&fixture, losers);
 }
 
 #[test]
 fn a_load_is_removed_from_indexes_reordered_half_way() {
-    let (rig, losers) = half_way(false);
-    set_indexes(&rig, &[], &["by_tag", "by_group"]);
-    finish(&rig, losers);
+    let (fixture, losers) = half_way(false);
+    set_indexes(&fixture, &[], &["by_tag", "by_group"]);
+    finish(&fixture, losers);
 }

@@ -8,27 +8,28 @@ use crate::txn::Isolation::{ReadCommitted, RepeatableRead, Serializable};
 /// beside the pool.
 #[test]
 fn changed_rows_are_locked_by_their_versions() {
-    let rig = filled();
-    let mut trx = rig.begin(ReadCommitted);
-    let locks = rig.store().trx_sys.locks();
-    rig.get(&mut trx, &[1], X).expect("locked");
-    rig.store().rollbacks().savepoint(&trx);
+    let fixture = filled();
+    let mut trx = fixture.begin(ReadCommitted);
+    let locks = fixture.store().trx_sys.locks();
+    fixture.get(&mut trx, &[1], X).expect("locked");
+    fixture.store().rollbacks().savepoint(&trx);
     for n in [1u8, 2, 3] {
-        rig.get(&mut trx, &[n], X).expect("locked");
-        rig.update(&mut trx, &[n], &row(n, n as u16 * 10), &row(n, n as u16 + 100))
+        fixture.get(&mut trx, &[n], X).expect("locked");
+        fixture
+            .update(&mut trx, &[n], &row(n, n as u16 * 10), &row(n, n as u16 + 100))
             .expect("update");
     }
     assert_eq!(locks.names_in_use(), 1, "only the row locked before the savepoint");
-    let mut other = rig.begin(ReadCommitted);
+    let mut other = fixture.begin(ReadCommitted);
     other.lock_wait_timeout_ms = 20;
     for n in [1u8, 2, 3] {
-        assert_eq!(rig.get(&mut other, &[n], X), Err(Error::LockWaitTimeout));
+        assert_eq!(fixture.get(&mut other, &[n], X), Err(Error::LockWaitTimeout));
     }
-    rig.engine.rollback(&mut trx).expect("rollback");
-    assert_eq!(rig.get(&mut other, &[3], X), Ok(Some(row(3, 30))));
-    commit(&rig, other);
+    fixture.engine.rollback(&mut trx).expect("rollback");
+    assert_eq!(fixture.get(&mut other, &[3], X), Ok(Some(row(3, 30))));
+    commit(&fixture, other);
     assert_eq!(locks.names_in_use(), 0);
-    rig.check_table();
+    fixture.check_table();
 }
 
 /// A serializable transaction keeps to its end what it has read of a row, whatever it rolls back. A
@@ -37,31 +38,36 @@ fn changed_rows_are_locked_by_their_versions() {
 #[test]
 fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
     for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
-        let rig = filled();
-        let mut trx = rig.begin(isolation);
-        let savepoint = rig.store().rollbacks().savepoint(&trx);
-        rig.get(&mut trx, &[1], X).expect("locked");
-        rig.update(&mut trx, &[1], &row(1, 10), &row(1, 100)).expect("update");
-        rig.update(&mut trx, &[1], &row(1, 100), &row(1, 101)).expect("again");
-        rig.get(&mut trx, &[2], X).expect("locked");
-        rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
-        rig.store()
+        let fixture = filled();
+        let mut trx = fixture.begin(isolation);
+        let savepoint = fixture.store().rollbacks().savepoint(&trx);
+        fixture.get(&mut trx, &[1], X).expect("locked");
+        fixture
+            .update(&mut trx, &[1], &row(1, 10), &row(1, 100))
+            .expect("update");
+        fixture
+            .update(&mut trx, &[1], &row(1, 100), &row(1, 101))
+            .expect("again");
+        fixture.get(&mut trx, &[2], X).expect("locked");
+        fixture.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
+        fixture
+            .store()
             .rollbacks()
             .rollback_to(&mut trx, savepoint)
             .expect("rollback");
-        let mut other = rig.begin(ReadCommitted);
+        let mut other = fixture.begin(ReadCommitted);
         other.lock_wait_timeout_ms = 20;
         for n in [1u8, 2] {
             let expected = match stays {
                 true => Err(Error::LockWaitTimeout),
                 false => Ok(Some(row(n, n as u16 * 10))),
             };
-            assert_eq!(rig.get(&mut other, &[n], X), expected, "{isolation:?}, row {n}");
+            assert_eq!(fixture.get(&mut other, &[n], X), expected, "{isolation:?}, row {n}");
         }
-        commit(&rig, other);
-        commit(&rig, trx);
-        assert_eq!(rig.store().trx_sys.locks().names_in_use(), 0);
-        rig.check_table();
+        commit(&fixture, other);
+        commit(&fixture, trx);
+        assert_eq!(fixture.store().trx_sys.locks().names_in_use(), 0);
+        fixture.check_table();
     }
 }
 
@@ -72,16 +78,19 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_read() {
 #[test]
 fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
     for (isolation, stays) in [(Serializable, true), (RepeatableRead, false)] {
-        let rig = filled();
-        let mut trx = rig.begin(isolation);
-        let savepoint = rig.store().rollbacks().savepoint(&trx);
-        rig.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
-        rig.update(&mut trx, &[3], &row(3, 30), &row(3, 50)).expect("update");
-        rig.store()
+        let fixture = filled();
+        let mut trx = fixture.begin(isolation);
+        let savepoint = fixture.store().rollbacks().savepoint(&trx);
+        fixture.insert(&mut trx, &[4], &row(4, 40)).expect("insert");
+        fixture
+            .update(&mut trx, &[3], &row(3, 30), &row(3, 50))
+            .expect("update");
+        fixture
+            .store()
             .rollbacks()
             .rollback_to(&mut trx, savepoint)
             .expect("rollback");
-        let refused = rig.insert(&mut trx, &[7], &row(7, 10));
+        let refused = fixture.insert(&mut trx, &[7], &row(7, 10));
         assert!(matches!(refused, Err(Error::Duplicate { .. })), "{refused:?}");
         // A key, two unique values, and the key of the refused row; then a value that no statement
         // has asked for.
@@ -92,24 +101,24 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
             (7, 70, true),
             (8, 80, false),
         ] {
-            let mut other = rig.begin(ReadCommitted);
+            let mut other = fixture.begin(ReadCommitted);
             other.lock_wait_timeout_ms = 20;
             let expected = match stays && asked {
                 true => Err(Error::LockWaitTimeout),
                 false => Ok(()),
             };
             assert_eq!(
-                rig.insert(&mut other, &[pk], &row(pk, tag)),
+                fixture.insert(&mut other, &[pk], &row(pk, tag)),
                 expected,
                 "{isolation:?}, row {pk}"
             );
-            rollback(&rig, other);
+            rollback(&fixture, other);
         }
-        commit(&rig, trx);
-        let mut other = rig.begin(ReadCommitted);
-        rig.insert(&mut other, &[4], &row(4, 40)).expect("free again");
-        commit(&rig, other);
-        rig.check_table();
+        commit(&fixture, trx);
+        let mut other = fixture.begin(ReadCommitted);
+        fixture.insert(&mut other, &[4], &row(4, 40)).expect("free again");
+        commit(&fixture, other);
+        fixture.check_table();
     }
 }
 
@@ -117,22 +126,24 @@ fn a_rollback_to_a_savepoint_leaves_locked_what_was_free() {
 /// looked at one, then at the other, and at the first again, for ever.
 #[test]
 fn undone_entries_of_an_active_transaction_block_no_insert() {
-    let rig = filled();
-    let mut other = rig.begin(ReadCommitted);
-    let savepoint = rig.store().rollbacks().savepoint(&other);
+    let fixture = filled();
+    let mut other = fixture.begin(ReadCommitted);
+    let savepoint = fixture.store().rollbacks().savepoint(&other);
     for n in [1u8, 2] {
-        rig.update(&mut other, &[n], &row(n, n as u16 * 10), &row(n, 99))
+        fixture
+            .update(&mut other, &[n], &row(n, n as u16 * 10), &row(n, 99))
             .expect("update");
-        rig.store()
+        fixture
+            .store()
             .rollbacks()
             .rollback_to(&mut other, savepoint)
             .expect("rollback");
-        let lock = rig.table.layout().clustered.id;
-        rig.store().trx_sys.locks().unlock(&mut other, lock, &[n]);
+        let lock = fixture.table.layout().clustered.id;
+        fixture.store().trx_sys.locks().unlock(&mut other, lock, &[n]);
     }
-    let mut trx = rig.begin(ReadCommitted);
-    rig.insert(&mut trx, &[4], &row(4, 99)).expect("the value is free");
-    commit(&rig, trx);
-    commit(&rig, other);
-    rig.check_table();
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.insert(&mut trx, &[4], &row(4, 99)).expect("the value is free");
+    commit(&fixture, trx);
+    commit(&fixture, other);
+    fixture.check_table();
 }

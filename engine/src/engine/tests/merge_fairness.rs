@@ -10,7 +10,7 @@ use crate::io::sim::SimDisk;
 use crate::table::{IndexSpec, Rounds, TableSpec};
 
 /// An entry that no row has.
-fn put(rig: &TableFixture, index: &Index, n: u32) {
+fn put(fixture: &TableFixture, index: &Index, n: u32) {
     let key = n.to_be_bytes();
     let mut value = Vec::new();
     crate::index::secondary::encode(&mut value, 1, 4, 0, &[]);
@@ -18,32 +18,41 @@ fn put(rig: &TableFixture, index: &Index, n: u32) {
         key: &key,
         value: &value,
     };
-    change::submit(&rig.store().pool, index, op).expect("put");
+    change::submit(&fixture.store().pool, index, op).expect("put");
 }
 
 /// A drain looked at no more tables than a round does, if all had been clean before.
 #[test]
 fn a_drain_reaches_every_table() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    buffer(&rig, true);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    buffer(&fixture, true);
     for n in 0..300 {
         let spec = TableSpec::default();
-        rig.store()
+        fixture
+            .store()
             .tables()
             .create_table(&format!("a{n:03}"), &spec)
             .expect("create");
     }
     let mut state = Rounds::default();
     for _ in 0..5 {
-        rows(&rig, 0..0);
-        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
+        rows(&fixture, 0..0);
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut state)
+            .expect("round");
     }
-    rows(&rig, 0..10);
-    rig.engine.set("change_buffer_drain", 1).expect("set");
+    rows(&fixture, 0..10);
+    fixture.engine.set("change_buffer_drain", 1).expect("set");
     for _ in 0..20 {
-        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut state)
+            .expect("round");
     }
-    assert_eq!((report(&rig).entries, report(&rig).draining), (0, false));
+    assert_eq!((report(&fixture).entries, report(&fixture).draining), (0, false));
 }
 
 /// After a restart every delta tree's root has to be read before its changes can be merged. Of a
@@ -51,31 +60,32 @@ fn a_drain_reaches_every_table() {
 #[test]
 fn old_debt_is_found_soon_among_many_indexes() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     for n in 0..200 {
-        rig.store()
+        fixture
+            .store()
             .tables()
             .create_table(&format!("a{n:03}"), &spec())
             .expect("create");
     }
-    buffer(&rig, true);
-    rows(&rig, 0..10);
-    rig.engine.close(Close::Fast).expect("closed");
-    let rig = TableFixture::reopen(disk).expect("opened");
-    assert_eq!(report(&rig).uncounted, 402);
-    assert!(!of_index(&rig, "by_tag").counted);
-    rounds(&rig, 30);
-    assert_eq!((report(&rig).uncounted, report(&rig).entries), (0, 0));
-    assert_eq!(rig.entries_in_tree(BY_GROUP), 10);
+    buffer(&fixture, true);
+    rows(&fixture, 0..10);
+    fixture.engine.close(Close::Fast).expect("closed");
+    let fixture = TableFixture::reopen(disk).expect("opened");
+    assert_eq!(report(&fixture).uncounted, 402);
+    assert!(!of_index(&fixture, "by_tag").counted);
+    rounds(&fixture, 30);
+    assert_eq!((report(&fixture).uncounted, report(&fixture).entries), (0, 0));
+    assert_eq!(fixture.entries_in_tree(BY_GROUP), 10);
 }
 
 /// Under pressure a round ended with the first index of a table, if that always had enough to do.
 #[test]
 fn every_index_of_a_table_has_its_turn() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    buffer(&rig, true);
-    rig.engine.set("io_capacity_max", 10).expect("set");
-    rig.engine.set("io_capacity", 10).expect("set");
+    let fixture = TableFixture::create(SimDisk::new(1));
+    buffer(&fixture, true);
+    fixture.engine.set("io_capacity_max", 10).expect("set");
+    fixture.engine.set("io_capacity", 10).expect("set");
     let many = TableSpec {
         indexes: (0..4)
             .map(|n| IndexSpec {
@@ -85,16 +95,20 @@ fn every_index_of_a_table_has_its_turn() {
             .collect(),
         ..TableSpec::default()
     };
-    rig.store().tables().create_table("many", &many).expect("create");
-    let table = rig.store().tables().open_table("many").expect("open");
-    rig.engine.set("change_buffer_drain", 1).expect("set");
+    fixture.store().tables().create_table("many", &many).expect("create");
+    let table = fixture.store().tables().open_table("many").expect("open");
+    fixture.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
     let mut merged = std::collections::BTreeSet::<IndexId>::new();
     for n in 0..40 {
         for s in &table.layout().secondary {
-            put(&rig, &s.index, n);
+            put(&fixture, &s.index, n);
         }
-        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut state)
+            .expect("round");
         let done = table
             .layout()
             .secondary
@@ -109,10 +123,10 @@ fn every_index_of_a_table_has_its_turn() {
 /// without an end.
 #[test]
 fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    buffer(&rig, true);
-    rig.engine.set("io_capacity", 10).expect("set");
-    rig.engine.set("io_capacity_max", 10).expect("set");
+    let fixture = TableFixture::create(SimDisk::new(1));
+    buffer(&fixture, true);
+    fixture.engine.set("io_capacity", 10).expect("set");
+    fixture.engine.set("io_capacity_max", 10).expect("set");
     let named = |name: &str| IndexSpec {
         name: name.into(),
         unique: false,
@@ -123,21 +137,25 @@ fn an_index_that_is_written_hard_leaves_the_others_their_turn() {
         indexes: vec![named("hard"), named("little")],
         ..TableSpec::default()
     };
-    rig.store().tables().create_table("two", &two).expect("create");
-    let table = rig.store().tables().open_table("two").expect("open");
+    fixture.store().tables().create_table("two", &two).expect("create");
+    let table = fixture.store().tables().open_table("two").expect("open");
     let [hard, little] = [0, 1].map(|n: usize| &table.layout().secondary[n].index);
-    rig.engine.set("change_buffer_drain", 1).expect("set");
+    fixture.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
     let mut n = 0;
     let mut round = || {
         for _ in 0..200 {
             n += 1;
-            put(&rig, hard, n);
+            put(&fixture, hard, n);
         }
-        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut state)
+            .expect("round");
     };
     round();
-    (0..5).for_each(|n| put(&rig, little, n));
+    (0..5).for_each(|n| put(&fixture, little, n));
     round();
     round();
     let merged = |index: &Index| index.delta.as_ref().expect("delta").progress.merged();

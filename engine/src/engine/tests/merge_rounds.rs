@@ -8,53 +8,54 @@ use crate::table::{IndexSpec, Rounds, TableSpec};
 use crate::txn::Isolation::ReadCommitted;
 
 /// An entry of by_group that no row has.
-pub(super) fn put(rig: &TableFixture, n: u32) {
-    put_into(rig, &rig.table.layout().secondary[0].index, n);
+pub(super) fn put(fixture: &TableFixture, n: u32) {
+    put_into(fixture, &fixture.table.layout().secondary[0].index, n);
 }
-fn put_into(rig: &TableFixture, index: &Index, n: u32) {
+fn put_into(fixture: &TableFixture, index: &Index, n: u32) {
     let mut value = Vec::new();
     crate::index::secondary::encode(&mut value, 1, 4, 0, &[7; 400]);
     let key = &n.to_be_bytes();
     let op = Op::Put { key, value: &value };
-    change::submit(&rig.store().pool, index, op).expect("put");
+    change::submit(&fixture.store().pool, index, op).expect("put");
 }
 
 /// The leaves of a round were only for the tables that the round visited. Of a thousand tables, one
 /// of which was written, three rounds of four merged nothing.
 #[test]
 fn one_table_of_many_gets_the_leaves_of_every_round() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    rig.store().change.set_buffering(Buffering::None);
-    (0..6000).for_each(|n| put(&rig, n << 8));
+    let fixture = TableFixture::create(SimDisk::new(1));
+    fixture.store().change.set_buffering(Buffering::None);
+    (0..6000).for_each(|n| put(&fixture, n << 8));
     for n in 0..1023 {
         let spec = TableSpec::default();
-        rig.store()
+        fixture
+            .store()
             .tables()
             .create_table(&format!("a{n:04}"), &spec)
             .expect("create");
     }
-    buffer(&rig, true);
-    (0..6000).for_each(|n| put(&rig, n << 8 | 1));
-    rig.engine.set("io_capacity", 10).expect("set");
-    rig.engine.set("io_capacity_max", 20).expect("set");
-    rig.engine.set("change_buffer_drain", 1).expect("set");
+    buffer(&fixture, true);
+    (0..6000).for_each(|n| put(&fixture, n << 8 | 1));
+    fixture.engine.set("io_capacity", 10).expect("set");
+    fixture.engine.set("io_capacity_max", 20).expect("set");
+    fixture.engine.set("change_buffer_drain", 1).expect("set");
     let mut state = Rounds::default();
-    let merge = |state: &mut Rounds| rig.store().merge_scheduler().merge_round(state).expect("round");
+    let merge = |state: &mut Rounds| fixture.store().merge_scheduler().merge_round(state).expect("round");
     // Once round.
     for _ in 0..5 {
         merge(&mut state);
     }
     let leaves: usize = (0..40).map(|_| merge(&mut state)).sum();
-    assert!(pending(&rig) > 0, "there was enough to do");
+    assert!(pending(&fixture) > 0, "there was enough to do");
     assert!((75..=100).contains(&leaves), "{leaves} leaves in 40 rounds of two");
-    rig.engine.set("io_capacity_max", 2000).expect("set");
+    fixture.engine.set("io_capacity_max", 2000).expect("set");
     let mut rounds = 0;
-    while rig.store().change.is_draining() {
+    while fixture.store().change.is_draining() {
         merge(&mut state);
         rounds += 1;
         assert!(rounds < 40);
     }
-    assert_eq!(pending(&rig), 0);
+    assert_eq!(pending(&fixture), 0);
 }
 
 /// A calm engine merged its dense leaves on top of what was due: a drain came to more than
@@ -69,27 +70,31 @@ fn a_calm_engine_merges_at_twice_its_io_capacity() {
         (1000, true, 80, 8),
     ] {
         let disk = SimDisk::new(1);
-        let rig = TableFixture::create(disk.clone());
+        let fixture = TableFixture::create(disk.clone());
         let groups = 6000;
-        rig.store().change.set_buffering(Buffering::None);
-        (0..groups).for_each(|n| put(&rig, n << 8));
-        buffer(&rig, true);
-        (1..=2).for_each(|low| (0..groups).for_each(|n| put(&rig, n << 8 | low)));
+        fixture.store().change.set_buffering(Buffering::None);
+        (0..groups).for_each(|n| put(&fixture, n << 8));
+        buffer(&fixture, true);
+        (1..=2).for_each(|low| (0..groups).for_each(|n| put(&fixture, n << 8 | low)));
         // Of a round: four leaves.
-        rig.engine.set("io_capacity", 40).expect("set");
-        rig.engine.set("io_capacity_max", most).expect("set");
+        fixture.engine.set("io_capacity", 40).expect("set");
+        fixture.engine.set("io_capacity_max", most).expect("set");
         let mut state = Rounds::default();
         let mut round = || {
             disk.advance_us(100_000);
-            rig.engine.counters().rows_read.add(read);
-            rig.store().merge_scheduler().merge_round(&mut state).expect("round")
+            fixture.engine.counters().rows_read.add(read);
+            fixture
+                .store()
+                .merge_scheduler()
+                .merge_round(&mut state)
+                .expect("round")
         };
         // Until it is known that nothing comes.
         for _ in 0..20 {
             round();
         }
         if drains {
-            rig.engine.set("change_buffer_drain", 1).expect("set");
+            fixture.engine.set("change_buffer_drain", 1).expect("set");
         }
         let rounds = 5;
         let leaves: usize = (0..rounds).map(|_| round()).sum();
@@ -108,20 +113,25 @@ fn a_calm_engine_merges_at_twice_its_io_capacity() {
 fn a_second_is_a_second_however_long_the_rounds_take() {
     for (changes, merges) in [(5, true), (100, false)] {
         let disk = SimDisk::new(1);
-        let rig = TableFixture::create(disk.clone());
-        buffer(&rig, true);
+        let fixture = TableFixture::create(disk.clone());
+        buffer(&fixture, true);
         let (mut state, mut n) = (Rounds::default(), 0u16);
         let mut merged = 0;
         for _ in 0..12 {
             for _ in 0..changes {
-                let mut trx = rig.begin(ReadCommitted);
-                rig.insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
+                let mut trx = fixture.begin(ReadCommitted);
+                fixture
+                    .insert(&mut trx, &n.to_be_bytes(), &row(n as u8, n))
                     .expect("insert");
-                commit(&rig, trx);
+                commit(&fixture, trx);
                 n += 1;
             }
             disk.advance_us(5_000_000);
-            merged += rig.store().merge_scheduler().merge_round(&mut state).expect("round");
+            merged += fixture
+                .store()
+                .merge_scheduler()
+                .merge_round(&mut state)
+                .expect("round");
         }
         assert_eq!(merged > 0, merges, "{changes} changes in five seconds");
     }
@@ -141,7 +151,7 @@ fn where_leaves_do_not_suffice_each_old_index_has_its_turn() {
 }
 fn turns_come_to_all(tables: usize, indexes: usize) {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     let index = |n| IndexSpec {
         name: format!("i{n}"),
         ..IndexSpec::default()
@@ -152,28 +162,32 @@ fn turns_come_to_all(tables: usize, indexes: usize) {
     };
     let table = |n| {
         let name = format!("u{n}");
-        rig.store().tables().create_table(&name, &spec).expect("create");
-        rig.store().tables().open_table(&name).expect("open")
+        fixture.store().tables().create_table(&name, &spec).expect("create");
+        fixture.store().tables().open_table(&name).expect("open")
     };
     let tables: Vec<_> = (0..tables).map(table).collect();
     let all: Vec<_> = tables.iter().flat_map(|table| &table.layout().secondary).collect();
     let put_all = |low| {
-        let put = |index: &Index| (0..1200u32).for_each(|n| put_into(&rig, index, n << 8 | low));
+        let put = |index: &Index| (0..1200u32).for_each(|n| put_into(&fixture, index, n << 8 | low));
         all.iter().for_each(|s| put(&s.index));
     };
-    rig.store().change.set_buffering(Buffering::None);
+    fixture.store().change.set_buffering(Buffering::None);
     put_all(0);
-    buffer(&rig, true);
+    buffer(&fixture, true);
     put_all(1);
     // Of a round: one leaf.
-    rig.engine.set("io_capacity", 10).expect("set");
-    rig.engine.set("io_capacity_max", 20).expect("set");
-    rig.engine.set("change_buffer_max_age", 1).expect("set");
+    fixture.engine.set("io_capacity", 10).expect("set");
+    fixture.engine.set("io_capacity_max", 20).expect("set");
+    fixture.engine.set("change_buffer_max_age", 1).expect("set");
     disk.advance_us(2_000_000);
     let mut state = Rounds::default();
     let rounds = 10 * all.len();
     for _ in 0..rounds {
-        rig.store().merge_scheduler().merge_round(&mut state).expect("round");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut state)
+            .expect("round");
     }
     let merged = |index: &Index| index.delta.as_ref().expect("one").progress.merged();
     let merged: Vec<u64> = all.iter().map(|s| merged(&s.index)).collect();

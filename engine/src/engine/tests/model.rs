@@ -11,7 +11,7 @@ const KEYS: u64 = 60;
 const TAGS: u64 = 90;
 
 struct Run {
-    rig: TableFixture,
+    fixture: TableFixture,
     random: Random,
     committed: Model,
     /// The writer's own view, and what it would go back to: (savepoint, model).
@@ -24,7 +24,7 @@ struct Run {
 impl Run {
     fn new(seed: u64) -> Run {
         Run {
-            rig: TableFixture::create(SimDisk::new(seed)),
+            fixture: TableFixture::create(SimDisk::new(seed)),
             random: Random(seed),
             committed: Model::new(),
             pending: Model::new(),
@@ -37,7 +37,7 @@ impl Run {
     fn writer(&mut self) -> &mut Trx {
         if self.writer.is_none() {
             self.pending = self.committed.clone();
-            self.writer = Some(self.rig.begin(Isolation::ReadCommitted));
+            self.writer = Some(self.fixture.begin(Isolation::ReadCommitted));
         }
         self.writer.as_mut().expect("just made")
     }
@@ -63,20 +63,20 @@ impl Run {
         let taken = self.tag_taken(&key, &row);
         match (old, kind) {
             (None, _) => {
-                let result = self.rig.insert(&mut trx, &key, &row);
+                let result = self.fixture.insert(&mut trx, &key, &row);
                 self.settle(result, taken, key, row);
             }
             (Some(_), 0) => {
-                let result = self.rig.insert(&mut trx, &key, &row);
+                let result = self.fixture.insert(&mut trx, &key, &row);
                 assert_eq!(result, Err(Error::Duplicate { index: 0, pk: key }));
             }
             (Some(old), 1..=3) => {
-                self.rig.delete(&mut trx, &key, &old).expect("delete");
+                self.fixture.delete(&mut trx, &key, &old).expect("delete");
                 self.pending.remove(&key);
             }
             (Some(old), 4) => self.move_somewhere(&mut trx, &key, &old, row),
             (Some(old), _) => {
-                let result = self.rig.update(&mut trx, &key, &old, &row);
+                let result = self.fixture.update(&mut trx, &key, &old, &row);
                 self.settle(result, taken, key, row);
             }
         }
@@ -96,7 +96,7 @@ impl Run {
     fn move_somewhere(&mut self, trx: &mut Trx, key: &[u8], old: &Row, row: Row) {
         let to = self.key();
         let row = Row { tag: old.tag, ..row };
-        let result = self.rig.move_row(trx, key, old, &to, &row);
+        let result = self.fixture.move_row(trx, key, old, &to, &row);
         if to != key && self.pending.contains_key(&to) {
             assert_eq!(result, Err(Error::Duplicate { index: 0, pk: to }));
         } else {
@@ -110,10 +110,10 @@ impl Run {
         let Some(mut trx) = self.writer.take() else { return };
         self.savepoints.clear();
         if commit {
-            self.rig.engine.commit(&mut trx, false).expect("commit");
+            self.fixture.engine.commit(&mut trx, false).expect("commit");
             self.committed = std::mem::take(&mut self.pending);
         } else {
-            self.rig.engine.rollback(&mut trx).expect("rollback");
+            self.fixture.engine.rollback(&mut trx).expect("rollback");
         }
     }
 
@@ -121,14 +121,14 @@ impl Run {
         match self.random.below(100) {
             0..=64 => self.change(),
             65..=68 => {
-                let store = self.rig.store().clone();
+                let store = self.fixture.store().clone();
                 let at = store.rollbacks().savepoint(self.writer());
                 self.savepoints.push((at, self.pending.clone()));
             }
             69..=72 => {
                 if let Some((at, model)) = self.savepoints.pop() {
                     let trx = self.writer.as_mut().expect("it has savepoints");
-                    self.rig.store().rollbacks().rollback_to(trx, at).expect("rollback");
+                    self.fixture.store().rollbacks().rollback_to(trx, at).expect("rollback");
                     self.pending = model;
                 }
             }
@@ -137,9 +137,9 @@ impl Run {
             82..=85 => self.open_reader(),
             86..=88 => self.close_reader(),
             89..=90 => {
-                let _ = self.rig.store().purger().purge_step(5).expect("purge");
+                let _ = self.fixture.store().purger().purge_step(5).expect("purge");
             }
-            91..=93 => self.rig.merge_some(&mut self.random).expect("merge"),
+            91..=93 => self.fixture.merge_some(&mut self.random).expect("merge"),
             _ => self.look(),
         }
     }
@@ -148,27 +148,27 @@ impl Run {
         if self.readers.len() >= 4 {
             self.close_reader();
         }
-        let mut trx = self.rig.begin(Isolation::RepeatableRead);
-        self.rig.store().trx_sys.visibility.open_view(&mut trx);
+        let mut trx = self.fixture.begin(Isolation::RepeatableRead);
+        self.fixture.store().trx_sys.visibility.open_view(&mut trx);
         self.readers.push((trx, self.committed.clone()));
     }
 
     fn close_reader(&mut self) {
         if !self.readers.is_empty() {
             let (mut trx, model) = self.readers.swap_remove(0);
-            self.rig.check_view(&mut trx, &model, "a reader at its end");
-            self.rig.engine.commit(&mut trx, false).expect("commit");
+            self.fixture.check_view(&mut trx, &model, "a reader at its end");
+            self.fixture.engine.commit(&mut trx, false).expect("commit");
         }
     }
 
     fn look(&mut self) {
         if let Some(trx) = &mut self.writer {
             // READ COMMITTED: a view of its own for each look.
-            self.rig.store().trx_sys.visibility.close_view(trx);
-            self.rig.check_view(trx, &self.pending, "the writer");
+            self.fixture.store().trx_sys.visibility.close_view(trx);
+            self.fixture.check_view(trx, &self.pending, "the writer");
         }
         for (trx, model) in &mut self.readers {
-            self.rig.check_view(trx, model, "a reader");
+            self.fixture.check_view(trx, model, "a reader");
         }
     }
 
@@ -177,23 +177,23 @@ impl Run {
         while !self.readers.is_empty() {
             self.close_reader();
         }
-        let mut trx = self.rig.begin(Isolation::ReadCommitted);
-        self.rig.check_view(&mut trx, &self.committed, "the end");
-        self.rig.engine.commit(&mut trx, false).expect("commit");
-        self.rig.check_table();
-        self.rig.purge_all();
-        self.rig.check_table();
+        let mut trx = self.fixture.begin(Isolation::ReadCommitted);
+        self.fixture.check_view(&mut trx, &self.committed, "the end");
+        self.fixture.engine.commit(&mut trx, false).expect("commit");
+        self.fixture.check_table();
+        self.fixture.purge_all();
+        self.fixture.check_table();
         let rows = self.committed.len() as u64;
-        let left = [0, BY_GROUP, BY_TAG].map(|i| self.rig.entries_in_tree(i));
+        let left = [0, BY_GROUP, BY_TAG].map(|i| self.fixture.entries_in_tree(i));
         assert_eq!(left, [rows; 3], "purge leaves one entry for each row");
         let stats = self
-            .rig
+            .fixture
             .store()
             .statistics_keeper()
-            .table_stats(&self.rig.table)
+            .table_stats(&self.fixture.table)
             .expect("stats");
         assert_eq!(stats.rows, rows, "the row count is kept");
-        self.rig
+        self.fixture
     }
 }
 
@@ -201,11 +201,11 @@ impl Run {
 fn every_snapshot_is_as_its_model() {
     for seed in seeds(12) {
         let mut run = Run::new(seed);
-        run.rig.buffer_by(seed);
+        run.fixture.buffer_by(seed);
         for _ in 0..700 {
             run.step();
         }
-        let rig = run.finish();
-        rig.engine.close(Close::Fast).expect("close");
+        let fixture = run.finish();
+        fixture.engine.close(Close::Fast).expect("close");
     }
 }

@@ -25,8 +25,8 @@ fn entry(pk: &[u8], row: &Row, unique: bool) -> (Vec<u8>, usize) {
     }
 }
 
-fn base(rig: &TableFixture, build: &mut IndexBuild, view: &mut Trx, unique: bool) -> Result<()> {
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn base(fixture: &TableFixture, build: &mut IndexBuild, view: &mut Trx, unique: bool) -> Result<()> {
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     cursor.begin(view, 0, LockChoice::default(), false)?;
     let mut more = cursor.seek(view, Seek::First, &[])?;
     while more {
@@ -41,13 +41,13 @@ fn base(rig: &TableFixture, build: &mut IndexBuild, view: &mut Trx, unique: bool
 
 /// One round; the newer view takes the place of the older one. Returns the keys on its list.
 fn round(
-    rig: &TableFixture,
+    fixture: &TableFixture,
     online: &OnlineAlter,
     build: &mut IndexBuild,
     view: &mut Trx,
     unique: bool,
 ) -> Result<u64> {
-    let mut newer = rig.begin(Isolation::RepeatableRead);
+    let mut newer = fixture.begin(Isolation::RepeatableRead);
     let done = online.round(view, &mut newer, Passes::One, &mut |pk, was, is| {
         if let Some(was) = was {
             build.remove(&entry(pk, &Row::decode(was), unique).0)?;
@@ -60,64 +60,68 @@ fn round(
         Ok(())
     })?;
     let older = std::mem::replace(view, newer);
-    end(rig, older);
+    end(fixture, older);
     assert!(done.changed <= done.keys && done.again <= done.keys);
     Ok(done.keys)
 }
 
-fn end(rig: &TableFixture, mut trx: Trx) {
-    rig.engine.commit(&mut trx, false).expect("a view ends");
+fn end(fixture: &TableFixture, mut trx: Trx) {
+    fixture.engine.commit(&mut trx, false).expect("a view ends");
 }
 
-fn publish(rig: &TableFixture, build: &IndexBuild) {
+fn publish(fixture: &TableFixture, build: &IndexBuild) {
     let change = IndexChange {
         add: vec![build],
         order: vec!["by_group", "by_tag", "new"],
-        ..change_of(&rig.table)
+        ..change_of(&fixture.table)
     };
-    rig.store().indexes().alter_indexes(&[change]).expect("published");
+    fixture.store().indexes().alter_indexes(&[change]).expect("published");
 }
 
 /// Rows as they are now.
-fn rows(rig: &TableFixture) -> Vec<(Vec<u8>, Row)> {
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    let found = rig.scan(&mut trx, 0, false, false, None).expect("scan");
-    end(rig, trx);
+fn rows(fixture: &TableFixture) -> Vec<(Vec<u8>, Row)> {
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
+    let found = fixture.scan(&mut trx, 0, false, false, None).expect("scan");
+    end(fixture, trx);
     found.into_iter().map(|f| (f.pk, Row::decode(&f.row))).collect()
 }
 
-fn check(rig: &TableFixture, unique: bool) {
-    let mut trx = rig.begin(Isolation::RepeatableRead);
-    let found = rig.scan(&mut trx, 3, false, false, None).expect("scan");
-    end(rig, trx);
+fn check(fixture: &TableFixture, unique: bool) {
+    let mut trx = fixture.begin(Isolation::RepeatableRead);
+    let found = fixture.scan(&mut trx, 3, false, false, None).expect("scan");
+    end(fixture, trx);
     let keys: Vec<Vec<u8>> = found.into_iter().map(|f| f.key).collect();
-    let rows = rows(rig);
+    let rows = rows(fixture);
     let mut meant: Vec<Vec<u8>> = rows.iter().map(|(pk, row)| entry(pk, row, unique).0).collect();
     meant.sort();
     assert_eq!(keys, meant, "each row has its entry, and there are no others");
-    assert_eq!(rig.entries_in_tree(3), meant.len() as u64, "no entry is left over");
+    assert_eq!(fixture.entries_in_tree(3), meant.len() as u64, "no entry is left over");
 }
 
 /// A transaction of a few changes, some taken back. Rows of other writers may be in the way.
-fn write(rig: &TableFixture, random: &mut Random) {
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+fn write(fixture: &TableFixture, random: &mut Random) {
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     let mut failed = false;
     for _ in 0..1 + random.below(4) {
         let pk = (random.below(KEYS) as u32).to_be_bytes();
-        let savepoint = rig.store().rollbacks().savepoint(&trx);
+        let savepoint = fixture.store().rollbacks().savepoint(&trx);
         let new = Row {
             body: vec![7; random.below(40) as usize],
             ..random.row(60_000)
         };
         let lock = Some(crate::txn::LockMode::Exclusive);
-        let done = match rig.get(&mut trx, &pk, lock) {
-            Ok(Some(old)) if random.chance(30) => rig.delete(&mut trx, &pk, &old),
-            Ok(Some(old)) => rig.update(&mut trx, &pk, &old, &new),
-            Ok(None) => rig.insert(&mut trx, &pk, &new),
+        let done = match fixture.get(&mut trx, &pk, lock) {
+            Ok(Some(old)) if random.chance(30) => fixture.delete(&mut trx, &pk, &old),
+            Ok(Some(old)) => fixture.update(&mut trx, &pk, &old, &new),
+            Ok(None) => fixture.insert(&mut trx, &pk, &new),
             Err(e) => Err(e),
         };
         match done {
-            Ok(()) if random.chance(15) => rig.store().rollbacks().rollback_to(&mut trx, savepoint).expect("back"),
+            Ok(()) if random.chance(15) => fixture
+                .store()
+                .rollbacks()
+                .rollback_to(&mut trx, savepoint)
+                .expect("back"),
             Ok(()) | Err(Error::Duplicate { .. } | Error::NotFound) => {}
             Err(Error::Deadlock | Error::LockWaitTimeout) => {
                 failed = true;
@@ -127,70 +131,70 @@ fn write(rig: &TableFixture, random: &mut Random) {
         }
     }
     match failed || random.chance(25) {
-        true => rig.engine.rollback(&mut trx).expect("rollback"),
-        false => rig.engine.commit(&mut trx, false).expect("commit"),
+        true => fixture.engine.rollback(&mut trx).expect("rollback"),
+        false => fixture.engine.commit(&mut trx, false).expect("commit"),
     }
 }
 
 fn filled(seed: u64) -> TableFixture {
-    let rig = TableFixture::create(SimDisk::new(seed));
+    let fixture = TableFixture::create(SimDisk::new(seed));
     let mut random = Random(seed);
-    (0..60).for_each(|_| write(&rig, &mut random));
-    rig
+    (0..60).for_each(|_| write(&fixture, &mut random));
+    fixture
 }
 
 #[test]
 fn an_index_built_beside_writers_is_complete() {
     for seed in seeds(6) {
         let unique = seed % 2 == 0;
-        let rig = filled(seed);
-        let mut build = rig
+        let fixture = filled(seed);
+        let mut build = fixture
             .store()
             .indexes()
-            .begin_build(&rig.table, &spec(unique))
+            .begin_build(&fixture.table, &spec(unique))
             .expect("begin");
-        let mut view = rig.begin(Isolation::RepeatableRead);
-        let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
+        let mut view = fixture.begin(Isolation::RepeatableRead);
+        let online = fixture.store().begin_online(&fixture.table, &mut view).expect("begin");
         let (stop, written) = (AtomicBool::new(false), AtomicU64::new(0));
         std::thread::scope(|scope| {
             for writer in 0..3 {
-                let (rig, stop, written) = (&rig, &stop, &written);
+                let (fixture, stop, written) = (&fixture, &stop, &written);
                 scope.spawn(move || {
                     let mut random = Random(seed * 100 + writer);
                     while !stop.load(Ordering::Relaxed) {
-                        write(rig, &mut random);
+                        write(fixture, &mut random);
                         written.fetch_add(1, Ordering::Relaxed);
                     }
                 });
             }
-            base(&rig, &mut build, &mut view, unique).expect("base");
+            base(&fixture, &mut build, &mut view, unique).expect("base");
             for rounds in 1.. {
                 while written.load(Ordering::Relaxed) < rounds * 20 {
                     std::thread::yield_now();
                 }
-                round(&rig, &online, &mut build, &mut view, unique).expect("round");
-                rig.purge_all();
+                round(&fixture, &online, &mut build, &mut view, unique).expect("round");
+                fixture.purge_all();
                 if rounds == 8 {
                     break;
                 }
             }
             stop.store(true, Ordering::Relaxed);
         });
-        round(&rig, &online, &mut build, &mut view, unique).expect("the last round");
+        round(&fixture, &online, &mut build, &mut view, unique).expect("the last round");
         build
             .prove_unique()
             .expect("the table's own unique index has the same values");
         drop(online);
-        publish(&rig, &build);
-        end(&rig, view);
-        check(&rig, unique);
+        publish(&fixture, &build);
+        end(&fixture, view);
+        check(&fixture, unique);
     }
 }
 
-fn put(rig: &TableFixture, pk: u32, row: &Row) {
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.insert(&mut trx, &pk.to_be_bytes(), row).expect("insert");
-    rig.engine.commit(&mut trx, false).expect("commit");
+fn put(fixture: &TableFixture, pk: u32, row: &Row) {
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture.insert(&mut trx, &pk.to_be_bytes(), row).expect("insert");
+    fixture.engine.commit(&mut trx, false).expect("commit");
 }
 fn row(shade: u8, tag: u16) -> Row {
     Row {
@@ -204,64 +208,70 @@ fn row(shade: u8, tag: u16) -> Row {
 /// The change is made before a round and committed after it.
 #[test]
 fn a_transaction_that_outlasts_rounds_is_followed() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    (0..20).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
-    let mut build = rig
+    let fixture = TableFixture::create(SimDisk::new(1));
+    (0..20).for_each(|pk| put(&fixture, pk, &row(1, pk as u16)));
+    let mut build = fixture
         .store()
         .indexes()
-        .begin_build(&rig.table, &spec(false))
+        .begin_build(&fixture.table, &spec(false))
         .expect("begin");
-    let mut view = rig.begin(Isolation::RepeatableRead);
-    let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
-    base(&rig, &mut build, &mut view, false).expect("base");
-    let (mut commits, mut rolls_back) = (rig.begin(Isolation::ReadCommitted), rig.begin(Isolation::ReadCommitted));
+    let mut view = fixture.begin(Isolation::RepeatableRead);
+    let online = fixture.store().begin_online(&fixture.table, &mut view).expect("begin");
+    base(&fixture, &mut build, &mut view, false).expect("base");
+    let (mut commits, mut rolls_back) = (
+        fixture.begin(Isolation::ReadCommitted),
+        fixture.begin(Isolation::ReadCommitted),
+    );
     let (three, four) = (3u32.to_be_bytes(), 4u32.to_be_bytes());
-    rig.update(&mut commits, &three, &row(1, 3), &row(2, 3))
+    fixture
+        .update(&mut commits, &three, &row(1, 3), &row(2, 3))
         .expect("update");
-    rig.delete(&mut rolls_back, &four, &row(1, 4)).expect("delete");
+    fixture.delete(&mut rolls_back, &four, &row(1, 4)).expect("delete");
     for _ in 0..3 {
-        let keys = round(&rig, &online, &mut build, &mut view, false).expect("round");
+        let keys = round(&fixture, &online, &mut build, &mut view, false).expect("round");
         assert_eq!(keys, 2, "both go from list to list");
     }
-    rig.engine.commit(&mut commits, false).expect("commit");
-    rig.engine.rollback(&mut rolls_back).expect("rollback");
-    round(&rig, &online, &mut build, &mut view, false).expect("round");
-    assert_eq!(round(&rig, &online, &mut build, &mut view, false), Ok(0));
+    fixture.engine.commit(&mut commits, false).expect("commit");
+    fixture.engine.rollback(&mut rolls_back).expect("rollback");
+    round(&fixture, &online, &mut build, &mut view, false).expect("round");
+    assert_eq!(round(&fixture, &online, &mut build, &mut view, false), Ok(0));
     drop(online);
-    publish(&rig, &build);
-    end(&rig, view);
-    check(&rig, false);
+    publish(&fixture, &build);
+    end(&fixture, view);
+    check(&fixture, false);
 }
 
 #[test]
 fn a_value_that_two_rows_have_at_the_end_is_found() {
-    let rig = TableFixture::create(SimDisk::new(2));
-    (0..4).for_each(|pk| put(&rig, pk, &row(pk as u8, pk as u16)));
+    let fixture = TableFixture::create(SimDisk::new(2));
+    (0..4).for_each(|pk| put(&fixture, pk, &row(pk as u8, pk as u16)));
     let unique_by_shade = |pk: &[u8], row: &Row| ([&[row.shade], pk].concat(), 1);
     for swaps in [true, false] {
-        let mut build = rig
+        let mut build = fixture
             .store()
             .indexes()
-            .begin_build(&rig.table, &spec(true))
+            .begin_build(&fixture.table, &spec(true))
             .expect("begin");
-        let mut view = rig.begin(Isolation::RepeatableRead);
-        let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
-        for (pk, row) in rows(&rig) {
+        let mut view = fixture.begin(Isolation::RepeatableRead);
+        let online = fixture.store().begin_online(&fixture.table, &mut view).expect("begin");
+        for (pk, row) in rows(&fixture) {
             let (key, len) = unique_by_shade(&pk, &row);
             build.add(&key, len, true, &[]).expect("add");
         }
         build.finish(&view).expect("finish");
-        let mut trx = rig.begin(Isolation::ReadCommitted);
-        let (first, second) = (rows(&rig)[0].1.clone(), rows(&rig)[1].1.clone());
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
+        let (first, second) = (rows(&fixture)[0].1.clone(), rows(&fixture)[1].1.clone());
         let with = |old: &Row, shade| Row { shade, ..old.clone() };
-        rig.update(&mut trx, &0u32.to_be_bytes(), &first, &with(&first, second.shade))
+        fixture
+            .update(&mut trx, &0u32.to_be_bytes(), &first, &with(&first, second.shade))
             .expect("update");
         if swaps {
-            rig.update(&mut trx, &1u32.to_be_bytes(), &second, &with(&second, first.shade))
+            fixture
+                .update(&mut trx, &1u32.to_be_bytes(), &second, &with(&second, first.shade))
                 .expect("update");
         }
-        rig.engine.commit(&mut trx, false).expect("commit");
-        let mut newer = rig.begin(Isolation::RepeatableRead);
+        fixture.engine.commit(&mut trx, false).expect("commit");
+        let mut newer = fixture.begin(Isolation::RepeatableRead);
         online
             .round(&mut view, &mut newer, Passes::One, &mut |pk, was, is| {
                 build.remove(&unique_by_shade(pk, &Row::decode(was.expect("was"))).0)?;
@@ -273,8 +283,8 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
         assert_eq!(proved.is_ok(), swaps, "{proved:?}");
         drop(online);
         build.abort().expect("abort");
-        end(&rig, view);
-        end(&rig, newer);
+        end(&fixture, view);
+        end(&fixture, newer);
     }
 }
 
@@ -282,13 +292,13 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
 #[test]
 fn few_values_of_a_unique_index_are_kept_to_be_proved() {
     for ends_twice in [true, false] {
-        let rig = TableFixture::create(SimDisk::new(8));
-        let mut build = rig
+        let fixture = TableFixture::create(SimDisk::new(8));
+        let mut build = fixture
             .store()
             .indexes()
-            .begin_build(&rig.table, &spec(true))
+            .begin_build(&fixture.table, &spec(true))
             .expect("begin");
-        build.finish(&rig.begin(Isolation::RepeatableRead)).expect("finish");
+        build.finish(&fixture.begin(Isolation::RepeatableRead)).expect("finish");
         let put = |build: &mut IndexBuild, pk: u32, value: u32| {
             let (pk, value) = (pk.to_be_bytes(), value.to_be_bytes());
             build.put(&[value, pk].concat(), 4, true, &[]).expect("put");
@@ -312,22 +322,22 @@ fn few_values_of_a_unique_index_are_kept_to_be_proved() {
 
 #[test]
 fn a_list_that_is_full_ends_the_alter_and_no_writer() {
-    let rig = TableFixture::create(SimDisk::new(3));
-    rig.engine.set("online_alter_log_max_size", 65_536).expect("set");
-    let mut view = rig.begin(Isolation::RepeatableRead);
-    let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
-    let again = rig
+    let fixture = TableFixture::create(SimDisk::new(3));
+    fixture.engine.set("online_alter_log_max_size", 65_536).expect("set");
+    let mut view = fixture.begin(Isolation::RepeatableRead);
+    let online = fixture.store().begin_online(&fixture.table, &mut view).expect("begin");
+    let again = fixture
         .store()
-        .begin_online(&rig.table, &mut rig.begin(Isolation::RepeatableRead));
+        .begin_online(&fixture.table, &mut fixture.begin(Isolation::RepeatableRead));
     assert!(matches!(again, Err(Error::Unsupported(_))), "one ALTER TABLE at a time");
-    (0..4000).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
-    let mut newer = rig.begin(Isolation::RepeatableRead);
+    (0..4000).for_each(|pk| put(&fixture, pk, &row(1, pk as u16)));
+    let mut newer = fixture.begin(Isolation::RepeatableRead);
     let full = online.round(&mut view, &mut newer, Passes::One, &mut |_, _, _| Ok(()));
     assert!(matches!(full, Err(Error::OnlineAlterFull(_))), "{full:?}");
     drop(online);
-    end(&rig, view);
-    end(&rig, newer);
-    put(&rig, 4000, &row(1, 4000));
+    end(&fixture, view);
+    end(&fixture, newer);
+    put(&fixture, 4000, &row(1, 4000));
 }
 
 /// The steps of a rebuild, with a crash after each.
@@ -335,43 +345,45 @@ fn a_list_that_is_full_ends_the_alter_and_no_writer() {
 fn a_rebuilt_table_takes_the_place_of_the_old_one() {
     for replaces in [false, true] {
         let disk = SimDisk::new(9);
-        let rig = TableFixture::create(disk.clone());
-        (0..300).for_each(|pk| put(&rig, pk, &row(1, pk as u16)));
-        let tables = rig.store().tables();
+        let fixture = TableFixture::create(disk.clone());
+        (0..300).for_each(|pk| put(&fixture, pk, &row(1, pk as u16)));
+        let tables = fixture.store().tables();
         tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
         let rebuilt = TableFixture {
-            engine: rig.engine.clone(),
+            engine: fixture.engine.clone(),
             table: tables.open_table("rebuilt").expect("open"),
         };
-        for (pk, row) in rows(&rig) {
+        for (pk, row) in rows(&fixture) {
             let mut trx = rebuilt.begin(Isolation::ReadCommitted);
             rebuilt.insert(&mut trx, &pk, &row).expect("insert");
             rebuilt.engine.commit(&mut trx, false).expect("commit");
         }
-        let mut old_view = rig.begin(Isolation::RepeatableRead);
-        rig.scan(&mut old_view, 0, false, false, None).expect("scan");
-        let meant = rows(&rig);
+        let mut old_view = fixture.begin(Isolation::RepeatableRead);
+        fixture.scan(&mut old_view, 0, false, false, None).expect("scan");
+        let meant = rows(&fixture);
         if replaces {
-            tables.replace_table(&rig.table, "rebuilt", false).expect("replaced");
+            tables
+                .replace_table(&fixture.table, "rebuilt", false)
+                .expect("replaced");
             assert!(tables.open_table("rebuilt").is_err());
-            let refused = rig.scan(&mut old_view, 0, false, false, None);
+            let refused = fixture.scan(&mut old_view, 0, false, false, None);
             assert!(
                 matches!(refused, Err(Error::TableChanged)),
                 "an older view does not see the new rows"
             );
-            rig.check_table();
-            assert_eq!(rows(&rig), meant);
-            put(&rig, 1000, &row(2, 1000));
+            fixture.check_table();
+            assert_eq!(rows(&fixture), meant);
+            put(&fixture, 1000, &row(2, 1000));
         }
-        end(&rig, old_view);
-        rig.engine.flush_log().expect("durable");
+        end(&fixture, old_view);
+        fixture.engine.flush_log().expect("durable");
         drop(rebuilt);
-        drop(rig);
-        let rig = TableFixture::reopen(disk.crash(1)).expect("recovered");
-        super::crash::wait_for_rollback(&rig.engine);
-        rig.check_table();
-        assert_eq!(rows(&rig).len(), meant.len() + replaces as usize);
-        assert_eq!(rig.store().tables().open_table("rebuilt").is_ok(), !replaces);
+        drop(fixture);
+        let fixture = TableFixture::reopen(disk.crash(1)).expect("recovered");
+        super::crash::wait_for_rollback(&fixture.engine);
+        fixture.check_table();
+        assert_eq!(rows(&fixture).len(), meant.len() + replaces as usize);
+        assert_eq!(fixture.store().tables().open_table("rebuilt").is_ok(), !replaces);
     }
 }
 
@@ -379,17 +391,19 @@ fn a_rebuilt_table_takes_the_place_of_the_old_one() {
 #[test]
 fn a_rebuilt_table_keeps_its_auto_increment_counter() {
     let disk = SimDisk::new(6);
-    let rig = TableFixture::create(disk.clone());
-    rig.table.autoinc_raise(500);
-    put(&rig, 1, &row(1, 1));
-    let tables = rig.store().tables();
+    let fixture = TableFixture::create(disk.clone());
+    fixture.table.autoinc_raise(500);
+    put(&fixture, 1, &row(1, 1));
+    let tables = fixture.store().tables();
     tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
-    tables.replace_table(&rig.table, "rebuilt", false).expect("replaced");
-    assert_eq!(rig.table.autoinc(), 500);
-    drop(rig);
-    let rig = TableFixture::reopen(disk.crash(1)).expect("recovered");
+    tables
+        .replace_table(&fixture.table, "rebuilt", false)
+        .expect("replaced");
+    assert_eq!(fixture.table.autoinc(), 500);
+    drop(fixture);
+    let fixture = TableFixture::reopen(disk.crash(1)).expect("recovered");
     assert_eq!(
-        rig.table.autoinc(),
+        fixture.table.autoinc(),
         500,
         "a new row must not get a number that was given before"
     );
@@ -399,25 +413,27 @@ fn a_rebuilt_table_keeps_its_auto_increment_counter() {
 #[test]
 fn a_unique_value_changes_hands_while_a_table_is_rebuilt() {
     for passes in [Passes::Two, Passes::One] {
-        let rig = TableFixture::create(SimDisk::new(4));
-        (0..3).for_each(|pk| put(&rig, pk, &row(1, 10 + pk as u16)));
-        let tables = rig.store().tables();
+        let fixture = TableFixture::create(SimDisk::new(4));
+        (0..3).for_each(|pk| put(&fixture, pk, &row(1, 10 + pk as u16)));
+        let tables = fixture.store().tables();
         tables.create_table("rebuilt", &super::fixture::spec()).expect("create");
         let rebuilt = TableFixture {
-            engine: rig.engine.clone(),
+            engine: fixture.engine.clone(),
             table: tables.open_table("rebuilt").expect("open"),
         };
-        let mut view = rig.begin(Isolation::RepeatableRead);
-        let online = rig.store().begin_online(&rig.table, &mut view).expect("begin");
+        let mut view = fixture.begin(Isolation::RepeatableRead);
+        let online = fixture.store().begin_online(&fixture.table, &mut view).expect("begin");
         (0..3).for_each(|pk| put(&rebuilt, pk, &row(1, 10 + pk as u16)));
-        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
         let (zero, one) = (0u32.to_be_bytes(), 1u32.to_be_bytes());
         let steps = [(&zero, 10, 99), (&one, 11, 10), (&zero, 99, 11)];
         for (pk, old, new) in steps {
-            rig.update(&mut trx, pk, &row(1, old), &row(1, new)).expect("update");
+            fixture
+                .update(&mut trx, pk, &row(1, old), &row(1, new))
+                .expect("update");
         }
-        rig.engine.commit(&mut trx, false).expect("commit");
-        let mut newer = rig.begin(Isolation::RepeatableRead);
+        fixture.engine.commit(&mut trx, false).expect("commit");
+        let mut newer = fixture.begin(Isolation::RepeatableRead);
         let mut writes = rebuilt.begin(Isolation::ReadCommitted);
         let done = online.round(&mut view, &mut newer, passes, &mut |pk, was, is| {
             if let Some(was) = was {
@@ -425,26 +441,26 @@ fn a_unique_value_changes_hands_while_a_table_is_rebuilt() {
             }
             is.map_or(Ok(()), |is| rebuilt.insert(&mut writes, pk, &Row::decode(is)))
         });
-        end(&rig, writes);
+        end(&fixture, writes);
         match passes {
             Passes::Two => {
                 assert_eq!(done.map(|round| round.changed), Ok(2));
-                assert_eq!(rows(&rebuilt), rows(&rig));
+                assert_eq!(rows(&rebuilt), rows(&fixture));
             }
             Passes::One => assert!(matches!(done, Err(Error::Duplicate { .. })), "{done:?}"),
         }
         drop(online);
-        end(&rig, view);
-        end(&rig, newer);
+        end(&fixture, view);
+        end(&fixture, newer);
     }
 }
 
 /// Partitions are replaced in one change.
 #[test]
 fn several_tables_are_replaced_at_once() {
-    let rig = TableFixture::create(SimDisk::new(5));
-    put(&rig, 1, &row(1, 1));
-    let tables = rig.store().tables();
+    let fixture = TableFixture::create(SimDisk::new(5));
+    put(&fixture, 1, &row(1, 1));
+    let tables = fixture.store().tables();
     let spec = super::fixture::spec();
     let names = ["other", "rebuilt", "rebuilt_other"];
     let opened = names.map(|name| {
@@ -453,14 +469,14 @@ fn several_tables_are_replaced_at_once() {
     });
     for (number, table) in opened.iter().enumerate() {
         let fixture = TableFixture {
-            engine: rig.engine.clone(),
+            engine: fixture.engine.clone(),
             table: table.clone(),
         };
         put(&fixture, 10 + number as u32, &row(1, 1));
     }
     let replacements = [
         Replacement {
-            table: &rig.table,
+            table: &fixture.table,
             rebuilt: "rebuilt",
             has_own_counter: false,
         },
@@ -471,9 +487,9 @@ fn several_tables_are_replaced_at_once() {
         },
     ];
     tables.replace_tables(&replacements, false).expect("replaced");
-    let found = [&rig.table, &opened[0]].map(|table| {
+    let found = [&fixture.table, &opened[0]].map(|table| {
         let fixture = TableFixture {
-            engine: rig.engine.clone(),
+            engine: fixture.engine.clone(),
             table: table.clone(),
         };
         fixture.check_table();

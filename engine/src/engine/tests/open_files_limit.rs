@@ -9,28 +9,29 @@ use crate::txn::Isolation::ReadCommitted;
 #[test]
 fn the_log_goes_on_while_data_files_can_be_closed() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     for n in 0..10 {
-        rig.store()
+        fixture
+            .store()
             .tables()
             .create_table(&format!("other{n}"), &TableSpec::default())
             .expect("create");
     }
     disk.set_handles(Some(disk.handles()));
-    let begin = rig.store().redo.lsn();
+    let begin = fixture.store().redo.lsn();
     for n in 0..3000u32 {
-        let mut trx = rig.begin(ReadCommitted);
+        let mut trx = fixture.begin(ReadCommitted);
         let row = Row {
             group: n as u8,
             shade: 0,
             tag: None,
             body: vec![n as u8; 500],
         };
-        rig.insert(&mut trx, &pk(n), &row).expect("insert");
-        rig.engine.commit(&mut trx, true).expect("commit");
+        fixture.insert(&mut trx, &pk(n), &row).expect("insert");
+        fixture.engine.commit(&mut trx, true).expect("commit");
     }
     // Sixteen to a ring.
-    let segments = (rig.store().redo.lsn() - begin) / (config().redo_log_capacity / 16);
+    let segments = (fixture.store().redo.lsn() - begin) / (config().redo_log_capacity / 16);
     assert!(segments > 2 && disk.struck() > 0, "{segments} segments");
-    rig.check_table();
+    fixture.check_table();
 }

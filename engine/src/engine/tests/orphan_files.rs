@@ -27,14 +27,15 @@ fn add_table(disk: &Arc<SimDisk>, name: &str) {
     };
     engine.store().tables().create_table(name, &spec).expect("create");
     let table = engine.store().tables().open_table(name).expect("open");
-    let rig = TableFixture { engine, table };
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.store()
+    let fixture = TableFixture { engine, table };
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture
+        .store()
         .rows()
-        .insert(&mut trx, &rig.table, &NewRow::new(&pk(1), b"row", &[]), false)
+        .insert(&mut trx, &fixture.table, &NewRow::new(&pk(1), b"row", &[]), false)
         .expect("insert");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.engine.close(Close::Slow).expect("close");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.close(Close::Slow).expect("close");
 }
 
 fn put(disk: &SimDisk, name: &str, bytes: &[u8]) {
@@ -342,15 +343,15 @@ fn end(engine: Arc<Engine>, crashes: bool) {
 
 fn add_row(engine: &Arc<Engine>, name: &str, n: u32) {
     let table = engine.store().tables().open_table(name).expect("open");
-    let rig = TableFixture {
+    let fixture = TableFixture {
         engine: engine.clone(),
         table,
     };
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let inserted = rig
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let inserted = fixture
         .store()
         .rows()
-        .insert(&mut trx, &rig.table, &NewRow::new(&pk(n), b"row", &[]), false);
+        .insert(&mut trx, &fixture.table, &NewRow::new(&pk(n), b"row", &[]), false);
     inserted.expect("insert");
-    rig.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.commit(&mut trx, true).expect("commit");
 }

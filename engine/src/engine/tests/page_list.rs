@@ -15,8 +15,8 @@ const LOADS_MAX: u32 = 20_000;
 /// before the pages were read.
 #[test]
 fn a_load_returns_when_the_pages_are_read_though_a_worker_loads_too() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in 0..ROWS {
         let row = Row {
             group: n as u8,
@@ -24,15 +24,15 @@ fn a_load_returns_when_the_pages_are_read_though_a_worker_loads_too() {
             tag: None,
             body: vec![1; 500],
         };
-        rig.insert(&mut trx, &pk(n), &row).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row).expect("insert");
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.steady();
-    let (engine, pool) = (&rig.engine, &rig.store().pool);
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.steady();
+    let (engine, pool) = (&fixture.engine, &fixture.store().pool);
     pool.flush_all().expect("the disk works");
     let control = PoolControl(engine);
     control.dump(LIST, 100, false).expect("the disk works");
-    let pages = (0..200).map(|no| PageId::new(rig.table.layout().id, no));
+    let pages = (0..200).map(|no| PageId::new(fixture.table.layout().id, no));
     let of_table: Vec<PageId> = pages.filter(|id| pool.is_resident(*id)).collect();
     assert!(of_table.len() > 10, "{of_table:?}");
 
@@ -41,7 +41,7 @@ fn a_load_returns_when_the_pages_are_read_though_a_worker_loads_too() {
         // The worker, without its pauses.
         s.spawn(|| {
             while !ends.load(Ordering::Relaxed) {
-                let has_loaded = engine.page_lists.load_wanted(rig.store(), &engine.log, &|_| true);
+                let has_loaded = engine.page_lists.load_wanted(fixture.store(), &engine.log, &|_| true);
                 by_worker.fetch_add(has_loaded.expect("the disk works") as u32, Ordering::Relaxed);
             }
         });

@@ -13,16 +13,16 @@ use std::sync::Arc;
 fn a_position_without_changes_is_durable_when_it_is_given() {
     for seed in 0..20 {
         let disk = SimDisk::new(seed);
-        let rig = TableFixture::create(disk.clone());
-        let mut trx = rig.begin(ReadCommitted);
-        rig.insert(&mut trx, &pk(1), &row(1, 1)).expect("insert");
+        let fixture = TableFixture::create(disk.clone());
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture.insert(&mut trx, &pk(1), &row(1, 1)).expect("insert");
         trx.set_position(b"first".to_vec());
-        rig.engine.commit(&mut trx, false).expect("commit");
-        rig.engine.set_position(b"second").expect("position");
-        let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
-        assert_eq!(rig.store().trx_sys.position(), b"second");
-        let mut reader = rig.begin(ReadCommitted);
-        let found = rig.get(&mut reader, &pk(1), None);
+        fixture.engine.commit(&mut trx, false).expect("commit");
+        fixture.engine.set_position(b"second").expect("position");
+        let fixture = TableFixture::reopen(disk.crash(seed)).expect("opens");
+        assert_eq!(fixture.store().trx_sys.position(), b"second");
+        let mut reader = fixture.begin(ReadCommitted);
+        let found = fixture.get(&mut reader, &pk(1), None);
         assert_eq!(found, Ok(Some(row(1, 1))), "what came before the position is there");
     }
 }
@@ -32,27 +32,30 @@ fn a_position_without_changes_is_durable_when_it_is_given() {
 fn crash_among_commits(seed: u64, position_of: fn(u8) -> u8, after: fn(&TableFixture, u8)) {
     const DURABLE: u8 = 7;
     let disk = SimDisk::new(seed);
-    let rig = TableFixture::create(disk.clone());
-    rig.engine.set_position(&[0]).expect("position");
+    let fixture = TableFixture::create(disk.clone());
+    fixture.engine.set_position(&[0]).expect("position");
     for n in 1..=20u8 {
-        let mut trx = rig.begin(ReadCommitted);
-        rig.insert(&mut trx, &pk(n.into()), &row(n, n.into())).expect("insert");
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture
+            .insert(&mut trx, &pk(n.into()), &row(n, n.into()))
+            .expect("insert");
         trx.set_position(vec![position_of(n)]);
-        rig.engine
+        fixture
+            .engine
             .commit(&mut trx, seed % 2 == 0 && n == DURABLE)
             .expect("commit");
-        after(&rig, n);
+        after(&fixture, n);
     }
-    let rig = TableFixture::reopen(disk.crash(seed)).expect("opens");
-    let position = rig.store().trx_sys.position()[0];
+    let fixture = TableFixture::reopen(disk.crash(seed)).expect("opens");
+    let position = fixture.store().trx_sys.position()[0];
     assert!(
         seed % 2 != 0 || position >= position_of(DURABLE),
         "a durable commit is there, with its position"
     );
-    let mut reader = rig.begin(ReadCommitted);
+    let mut reader = fixture.begin(ReadCommitted);
     for n in 1..=20u8 {
         let expected = (position_of(n) <= position).then(|| row(n, n.into()));
-        let found = rig.get(&mut reader, &pk(n.into()), None);
+        let found = fixture.get(&mut reader, &pk(n.into()), None);
         assert_eq!(found, Ok(expected), "row {n}, position {position}");
     }
 }
@@ -71,7 +74,7 @@ fn a_crash_keeps_a_lazy_position_with_what_came_before() {
         crash_among_commits(
             seed,
             |n| 2 * n,
-            |rig, n| rig.engine.set_position_lazily(&[2 * n + 1]).expect("position"),
+            |fixture, n| fixture.engine.set_position_lazily(&[2 * n + 1]).expect("position"),
         );
     }
 }
@@ -80,17 +83,17 @@ fn a_crash_keeps_a_lazy_position_with_what_came_before() {
 #[test]
 fn a_commit_of_a_transaction_in_doubt_has_its_position() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(ReadCommitted);
-    rig.insert(&mut trx, &pk(1), &row(1, 1)).expect("insert");
-    rig.engine.prepare(&mut trx, &xid(&[7])).expect("prepare");
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.insert(&mut trx, &pk(1), &row(1, 1)).expect("insert");
+    fixture.engine.prepare(&mut trx, &xid(&[7])).expect("prepare");
     let disk = disk.crash(2);
-    let rig = TableFixture::reopen(disk.clone()).expect("opens");
-    rig.engine.decide_at(&xid(&[7]), true, b"seven").expect("commit");
-    let rig = TableFixture::reopen(disk.crash(3)).expect("opens");
-    assert_eq!(rig.store().trx_sys.position(), b"seven");
-    let mut reader = rig.begin(ReadCommitted);
-    assert_eq!(rig.get(&mut reader, &pk(1), None), Ok(Some(row(1, 1))));
+    let fixture = TableFixture::reopen(disk.clone()).expect("opens");
+    fixture.engine.decide_at(&xid(&[7]), true, b"seven").expect("commit");
+    let fixture = TableFixture::reopen(disk.crash(3)).expect("opens");
+    assert_eq!(fixture.store().trx_sys.position(), b"seven");
+    let mut reader = fixture.begin(ReadCommitted);
+    assert_eq!(fixture.get(&mut reader, &pk(1), None), Ok(Some(row(1, 1))));
 }
 
 /// A donor's server copies the files, whatever the engine answers.

@@ -16,39 +16,42 @@ fn row(n: u32) -> Row {
     }
 }
 
-fn write(rig: &TableFixture, n: u32) {
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &pk(1), &row(n - 1), &row(n)).expect("update");
-    rig.engine.commit(&mut trx, false).expect("commit");
+fn write(fixture: &TableFixture, n: u32) {
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.update(&mut trx, &pk(1), &row(n - 1), &row(n)).expect("update");
+    fixture.engine.commit(&mut trx, false).expect("commit");
 }
 
-fn reader(rig: &TableFixture) -> Trx {
-    let mut trx = rig.begin(RepeatableRead);
-    rig.store().trx_sys.visibility.open_view(&mut trx);
+fn reader(fixture: &TableFixture) -> Trx {
+    let mut trx = fixture.begin(RepeatableRead);
+    fixture.store().trx_sys.visibility.open_view(&mut trx);
     trx
 }
 
 #[test]
 fn an_older_reader_leaves_a_younger_one_over_a_long_history() {
     let engine = Engine::open_still(SimDisk::new(3), config()).expect("engine");
-    let rig = TableFixture::with(engine);
-    let mut trx = rig.begin(ReadCommitted);
-    rig.insert(&mut trx, &pk(1), &row(0)).expect("insert");
-    rig.engine.commit(&mut trx, false).expect("commit");
-    rig.purge_all();
-    let mut older = reader(&rig);
-    write(&rig, 1);
-    let mut younger = reader(&rig);
+    let fixture = TableFixture::with(engine);
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.insert(&mut trx, &pk(1), &row(0)).expect("insert");
+    fixture.engine.commit(&mut trx, false).expect("commit");
+    fixture.purge_all();
+    let mut older = reader(&fixture);
+    write(&fixture, 1);
+    let mut younger = reader(&fixture);
     for n in 2..=4200 {
-        write(&rig, n);
+        write(&fixture, n);
     }
-    rig.engine.commit(&mut older, false).expect("commit");
-    rig.purge_all();
-    let seen = rig.get(&mut younger, &pk(1), None).expect("get").expect("it is there");
+    fixture.engine.commit(&mut older, false).expect("commit");
+    fixture.purge_all();
+    let seen = fixture
+        .get(&mut younger, &pk(1), None)
+        .expect("get")
+        .expect("it is there");
     assert!(seen == row(1), "the younger reader's row");
-    assert_eq!(rig.store().trx_sys.undo.history_length(), 4199);
-    rig.engine.commit(&mut younger, false).expect("commit");
-    rig.purge_all();
-    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
-    rig.check_table();
+    assert_eq!(fixture.store().trx_sys.undo.history_length(), 4199);
+    fixture.engine.commit(&mut younger, false).expect("commit");
+    fixture.purge_all();
+    assert_eq!(fixture.store().trx_sys.undo.history_length(), 0);
+    fixture.check_table();
 }

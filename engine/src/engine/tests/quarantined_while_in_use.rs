@@ -19,13 +19,15 @@ use std::sync::Arc;
 #[test]
 fn a_dropped_table_does_not_return_with_a_quarantined_index() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    let tables = rig.store().tables();
-    let index = rig.table.layout().secondary[0].index.id;
+    let fixture = TableFixture::create(disk.clone());
+    let tables = fixture.store().tables();
+    let index = fixture.table.layout().secondary[0].index.id;
     tables.drop_table("t").expect("drop");
     let why = Error::corrupt("a page of the index is broken");
-    tables.quarantine_index(&rig.table, index, &why).expect("nothing to do");
-    rig.engine.checkpoint().expect("checkpoint");
+    tables
+        .quarantine_index(&fixture.table, index, &why)
+        .expect("nothing to do");
+    fixture.engine.checkpoint().expect("checkpoint");
     let opened = Engine::open(disk.crash(1), config()).expect("opens: the catalog names no file that is missing");
     assert!(opened.store().tables().table_named("t").is_err(), "the table is gone");
 }
@@ -35,19 +37,19 @@ fn a_dropped_table_does_not_return_with_a_quarantined_index() {
 /// restores the other rows without the index.
 fn before_the_rollback(which: usize) -> (Arc<TableFixture>, LoserRollback) {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let index = numbers(&rig)[which];
-    let mut trx = rig.begin(ReadCommitted);
+    let (fixture, _) = reopen(&disk);
+    let index = numbers(&fixture)[which];
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..ROWS {
-        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+        fixture.delete(&mut trx, &pk(n), &row(n)).expect("delete");
     }
-    rig.engine.checkpoint().expect("checkpoint");
+    fixture.engine.checkpoint().expect("checkpoint");
     let disk = disk.crash(1);
     damage(&disk, FIRST_TABLE_FILE, leaf_of(index), flip);
     forget_copies(&disk);
-    let (rig, _) = reopen(&disk);
-    let losers = rig.engine.in_doubt.take_losers();
-    (Arc::new(rig), LoserRollback::new(losers))
+    let (fixture, _) = reopen(&disk);
+    let losers = fixture.engine.in_doubt.take_losers();
+    (Arc::new(fixture), LoserRollback::new(losers))
 }
 /// Or the broken page would be restored.
 fn forget_copies(disk: &SimDisk) {
@@ -56,14 +58,14 @@ fn forget_copies(disk: &SimDisk) {
     open.write_at(&vec![0; len], 0).expect("write");
     open.sync().expect("sync");
 }
-fn run(rig: &TableFixture, mut losers: LoserRollback) {
-    while losers.step(rig.store(), 64).expect("the index is left out") {}
-    let status = rig.engine.status_text();
+fn run(fixture: &TableFixture, mut losers: LoserRollback) {
+    while losers.step(fixture.store(), 64).expect("the index is left out") {}
+    let status = fixture.engine.status_text();
     assert!(status.contains("Quarantined secondary indexes: 1"), "{status}");
 }
-fn is_refused<T>(rig: &TableFixture, result: Result<T>) {
+fn is_refused<T>(fixture: &TableFixture, result: Result<T>) {
     let error = result.map(|_| ()).expect_err("the index is not what it was");
-    let text = text(rig.store().name_damage(error));
+    let text = text(fixture.store().name_damage(error));
     assert!(text.contains("is quarantined"), "{text}");
 }
 
@@ -71,15 +73,15 @@ fn is_refused<T>(rig: &TableFixture, result: Result<T>) {
 /// ever.
 #[test]
 fn a_snapshot_read_stops() {
-    let (rig, losers) = before_the_rollback(0);
-    let mut trx = rig.begin(RepeatableRead);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+    let (fixture, losers) = before_the_rollback(0);
+    let mut trx = fixture.begin(RepeatableRead);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     cursor
         .begin(&mut trx, BY_GROUP, LockChoice::default(), false)
         .expect("begin");
     cursor.expect(100);
     assert!(cursor.seek(&mut trx, Seek::First, &[]).expect("seek"));
-    run(&rig, losers);
+    run(&fixture, losers);
     let mut read_on = || -> Result<u32> {
         let mut rows = 1;
         while cursor.next(&mut trx)? {
@@ -87,38 +89,38 @@ fn a_snapshot_read_stops() {
         }
         Ok(rows)
     };
-    is_refused(&rig, read_on());
+    is_refused(&fixture, read_on());
 }
 
 /// The marks were taken for good, and the rows for deleted.
 #[test]
 fn a_locking_read_stops() {
-    let (rig, losers) = before_the_rollback(0);
-    let mut trx = rig.begin(ReadCommitted);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+    let (fixture, losers) = before_the_rollback(0);
+    let mut trx = fixture.begin(ReadCommitted);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     let lock = LockChoice {
         mode: Some(LockMode::Exclusive),
         ..Default::default()
     };
     cursor.begin(&mut trx, BY_GROUP, lock, false).expect("begin");
-    run(&rig, losers);
-    is_refused(&rig, cursor.seek(&mut trx, Seek::First, &[]));
+    run(&fixture, losers);
+    is_refused(&fixture, cursor.seek(&mut trx, Seek::First, &[]));
 }
 
 /// The value's entry was still marked, and the value given again.
 #[test]
 fn a_unique_value_is_not_given_twice() {
-    let (rig, losers) = before_the_rollback(1);
-    let shared_rig = rig.clone();
+    let (fixture, losers) = before_the_rollback(1);
+    let shared_fixture = fixture.clone();
     let other = std::thread::spawn(move || {
-        let mut trx = shared_rig.begin(ReadCommitted);
-        let inserted = shared_rig.insert(&mut trx, &pk(ROWS), &row(0));
-        shared_rig.engine.rollback(&mut trx).expect("rollback");
+        let mut trx = shared_fixture.begin(ReadCommitted);
+        let inserted = shared_fixture.insert(&mut trx, &pk(ROWS), &row(0));
+        shared_fixture.engine.rollback(&mut trx).expect("rollback");
         inserted
     });
-    while rig.engine.counters().row_lock_current_waits.get() == 0 {
+    while fixture.engine.counters().row_lock_current_waits.get() == 0 {
         std::thread::yield_now();
     }
-    run(&rig, losers);
-    is_refused(&rig, other.join().expect("no panic"));
+    run(&fixture, losers);
+    is_refused(&fixture, other.join().expect("no panic"));
 }

@@ -24,22 +24,22 @@ fn a_mark_that_is_taken_back_meanwhile_hides_no_row() {
         (BY_TAG, Serializable),
     ] {
         for buffering in [0, 2] {
-            let rig = Arc::new(filled());
-            rig.buffer_by(buffering);
-            let mut other = rig.begin(ReadCommitted);
-            rig.delete(&mut other, &[2], &row(2, 20)).expect("delete");
+            let fixture = Arc::new(filled());
+            fixture.buffer_by(buffering);
+            let mut other = fixture.begin(ReadCommitted);
+            fixture.delete(&mut other, &[2], &row(2, 20)).expect("delete");
             at(SyncPoint::EntryCopied, || ());
-            let shared_rig = rig.clone();
-            at(SyncPoint::EntryCopied, move || rollback(&shared_rig, other));
-            let mut trx = rig.begin(level);
+            let shared_fixture = fixture.clone();
+            at(SyncPoint::EntryCopied, move || rollback(&shared_fixture, other));
+            let mut trx = fixture.begin(level);
             trx.lock_wait_timeout_ms = 10_000;
             assert_eq!(
-                groups(&rig, &mut trx, index, X),
+                groups(&fixture, &mut trx, index, X),
                 Ok(vec![1, 2, 3]),
                 "index {index}, {level:?}"
             );
-            commit(&rig, trx);
-            rig.check_table();
+            commit(&fixture, trx);
+            fixture.check_table();
         }
     }
 }
@@ -50,31 +50,32 @@ fn a_mark_that_is_taken_back_meanwhile_hides_no_row() {
 #[test]
 fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
     for (loaded, deletes, buffering) in [0, 1, 2, 3, 4, 5, 6, 7].map(|n| (n & 1 > 0, n & 2 > 0, n as u64 >> 2 << 1)) {
-        let rig = Arc::new(if loaded {
-            let rig = load_new_table::open(SimDisk::new(1), 0);
+        let fixture = Arc::new(if loaded {
+            let fixture = load_new_table::open(SimDisk::new(1), 0);
             let rows: Vec<_> = (1..=3u8).map(|n| (vec![n], row(n, n as u16 * 10))).collect();
-            load_new_table::load_all(&rig, &rows).expect("load");
-            rig
+            load_new_table::load_all(&fixture, &rows).expect("load");
+            fixture
         } else {
             filled()
         });
-        rig.buffer_by(buffering);
-        let change = move |rig: &TableFixture, trx: &mut Trx| match deletes {
-            true => rig.delete(trx, &[2], &row(2, 20)).expect("delete"),
-            false => rig.update(trx, &[2], &row(2, 20), &row(9, 20)).expect("update"),
+        fixture.buffer_by(buffering);
+        let change = move |fixture: &TableFixture, trx: &mut Trx| match deletes {
+            true => fixture.delete(trx, &[2], &row(2, 20)).expect("delete"),
+            false => fixture.update(trx, &[2], &row(2, 20), &row(9, 20)).expect("update"),
         };
-        let mut other = rig.begin(ReadCommitted);
-        let savepoint = rig.store().rollbacks().savepoint(&other);
-        change(&rig, &mut other);
-        let mut trx = rig.begin(RepeatableRead);
-        let mut cursor = rig.store().cursor(rig.table.clone());
+        let mut other = fixture.begin(ReadCommitted);
+        let savepoint = fixture.store().rollbacks().savepoint(&other);
+        change(&fixture, &mut other);
+        let mut trx = fixture.begin(RepeatableRead);
+        let mut cursor = fixture.store().cursor(fixture.table.clone());
         cursor
             .begin(&mut trx, BY_GROUP, LockChoice::default(), false)
             .expect("begin");
         cursor.expect(16);
         let mut seen = Vec::new();
         let mut more = cursor.seek(&mut trx, Seek::First, &[]).expect("seek");
-        rig.store()
+        fixture
+            .store()
             .rollbacks()
             .rollback_to(&mut other, savepoint)
             .expect("rollback");
@@ -84,34 +85,35 @@ fn what_is_undone_and_done_again_meanwhile_shows_each_row_once() {
             // Before the entry that the change marked is looked at, or after it.
             let now = seen.len() == if deletes { 1 } else { 3 };
             if let Some(mut other) = again.take_if(|_| now) {
-                let shared_rig = rig.clone();
+                let shared_fixture = fixture.clone();
                 at(SyncPoint::RowOfEntryCopied, move || {
-                    change(&shared_rig, &mut other);
-                    commit(&shared_rig, other);
+                    change(&shared_fixture, &mut other);
+                    commit(&shared_fixture, other);
                 });
             }
             more = cursor.next(&mut trx).expect("next");
         }
         assert_eq!(seen, [1, 2, 3], "loaded: {loaded}, deletes: {deletes}, {buffering}");
         drop(cursor);
-        commit(&rig, trx);
-        rig.check_table();
+        commit(&fixture, trx);
+        fixture.check_table();
     }
 }
 
 /// Changes row 3 between the two looks of a read at an entry and its row, so many times. At last
 /// kills the reader, if one is given.
-fn touch_leaf(rig: Arc<TableFixture>, tag: u16, times: u32, reader: Option<Arc<ThreadWaiter>>) {
+fn touch_leaf(fixture: Arc<TableFixture>, tag: u16, times: u32, reader: Option<Arc<ThreadWaiter>>) {
     at(SyncPoint::RowOfEntryCopied, move || {
-        let mut other = rig.begin(ReadCommitted);
-        rig.update(&mut other, &[3], &row(3, tag), &row(3, tag + 1))
+        let mut other = fixture.begin(ReadCommitted);
+        fixture
+            .update(&mut other, &[3], &row(3, tag), &row(3, tag + 1))
             .expect("update");
-        commit(&rig, other);
+        commit(&fixture, other);
         match (times > 1, reader) {
-            (true, reader) => touch_leaf(rig, tag + 1, times - 1, reader),
+            (true, reader) => touch_leaf(fixture, tag + 1, times - 1, reader),
             (false, Some(reader)) => {
                 reader.kill();
-                touch_leaf(rig, tag + 1, 1, None);
+                touch_leaf(fixture, tag + 1, 1, None);
             }
             (false, None) => {}
         }
@@ -123,123 +125,140 @@ fn touch_leaf(rig: Arc<TableFixture>, tag: u16, times: u32, reader: Option<Arc<T
 #[test]
 fn a_read_beside_changes_of_the_leaf_ends() {
     for killed in [false, true] {
-        let rig = Arc::new(filled());
+        let fixture = Arc::new(filled());
         let waiter = Arc::new(ThreadWaiter::new());
-        let mut trx = rig.engine.new_trx(waiter.clone(), 0);
-        rig.engine.start(&mut trx, RepeatableRead, 1000);
-        rig.store().trx_sys.visibility.open_view(&mut trx);
-        let mut other = rig.begin(ReadCommitted);
-        rig.update(&mut other, &[2], &row(2, 20), &row(9, 20)).expect("update");
-        rollback(&rig, other);
-        touch_leaf(rig.clone(), 30, 20, killed.then_some(waiter));
-        let seen = groups(&rig, &mut trx, BY_GROUP, None);
+        let mut trx = fixture.engine.new_trx(waiter.clone(), 0);
+        fixture.engine.start(&mut trx, RepeatableRead, 1000);
+        fixture.store().trx_sys.visibility.open_view(&mut trx);
+        let mut other = fixture.begin(ReadCommitted);
+        fixture
+            .update(&mut other, &[2], &row(2, 20), &row(9, 20))
+            .expect("update");
+        rollback(&fixture, other);
+        touch_leaf(fixture.clone(), 30, 20, killed.then_some(waiter));
+        let seen = groups(&fixture, &mut trx, BY_GROUP, None);
         let expected = if killed {
             Err(Error::Interrupted)
         } else {
             Ok(vec![1, 2, 3])
         };
         assert_eq!(seen, expected);
-        rig.engine.rollback(&mut trx).expect("rollback");
-        rig.check_table();
+        fixture.engine.rollback(&mut trx).expect("rollback");
+        fixture.check_table();
     }
 }
 
 /// The same where a semi-consistent read looks at the newest version.
 #[test]
 fn a_version_that_is_taken_back_meanwhile_is_not_shown() {
-    let rig = Arc::new(filled());
-    let mut holder = rig.begin(ReadCommitted);
-    rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
-    let shared_rig = rig.clone();
-    at(SyncPoint::VersionCopied, move || rollback(&shared_rig, holder));
-    let mut other = rig.begin(ReadCommitted);
-    let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
+    let fixture = Arc::new(filled());
+    let mut holder = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut holder, &[2], &row(2, 20), &row(9, 20))
+        .expect("update");
+    let shared_fixture = fixture.clone();
+    at(SyncPoint::VersionCopied, move || rollback(&shared_fixture, holder));
+    let mut other = fixture.begin(ReadCommitted);
+    let seen = semi_consistent(&fixture, &mut other)
+        .into_iter()
+        .map(|(group, _)| group);
     assert!(seen.eq([1, 2, 3]));
-    commit(&rig, other);
+    commit(&fixture, other);
 }
 
 /// ... and one that has committed meanwhile is shown as it is then, or as it was before: not as it
 /// was in between.
 #[test]
 fn a_version_between_two_of_one_transaction_is_not_shown() {
-    let rig = Arc::new(filled());
+    let fixture = Arc::new(filled());
     for deletes in [false, true] {
-        let mut holder = rig.begin(ReadCommitted);
+        let mut holder = fixture.begin(ReadCommitted);
         if deletes {
-            rig.delete(&mut holder, &[2], &row(2, 20)).expect("delete");
-            rig.insert(&mut holder, &[2], &row(2, 20)).expect("insert");
+            fixture.delete(&mut holder, &[2], &row(2, 20)).expect("delete");
+            fixture.insert(&mut holder, &[2], &row(2, 20)).expect("insert");
         } else {
-            rig.update(&mut holder, &[2], &row(2, 20), &row(9, 20)).expect("update");
-            rig.update(&mut holder, &[2], &row(9, 20), &row(2, 20)).expect("update");
+            fixture
+                .update(&mut holder, &[2], &row(2, 20), &row(9, 20))
+                .expect("update");
+            fixture
+                .update(&mut holder, &[2], &row(9, 20), &row(2, 20))
+                .expect("update");
         }
-        let shared_rig = rig.clone();
-        at(SyncPoint::SteppedBack, move || commit(&shared_rig, holder));
-        let mut other = rig.begin(ReadCommitted);
-        let seen = semi_consistent(&rig, &mut other).into_iter().map(|(group, _)| group);
+        let shared_fixture = fixture.clone();
+        at(SyncPoint::SteppedBack, move || commit(&shared_fixture, holder));
+        let mut other = fixture.begin(ReadCommitted);
+        let seen = semi_consistent(&fixture, &mut other)
+            .into_iter()
+            .map(|(group, _)| group);
         assert!(seen.eq([1, 2, 3]));
-        commit(&rig, other);
+        commit(&fixture, other);
     }
 }
 
 /// ... and where an insert looks for its unique value: it was there twice.
 #[test]
 fn a_unique_value_that_comes_back_meanwhile_is_in_the_way() {
-    let rig = Arc::new(filled());
-    rig.buffer_by(0);
-    let mut other = rig.begin(ReadCommitted);
-    rig.update(&mut other, &[2], &row(2, 20), &row(2, 25)).expect("update");
-    let shared_rig = rig.clone();
+    let fixture = Arc::new(filled());
+    fixture.buffer_by(0);
+    let mut other = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut other, &[2], &row(2, 20), &row(2, 25))
+        .expect("update");
+    let shared_fixture = fixture.clone();
     at(SyncPoint::RivalMet, move || {
         // The leaf is latched here: what is pending needs it not.
-        std::thread::spawn(move || rollback(&shared_rig, other))
+        std::thread::spawn(move || rollback(&shared_fixture, other))
             .join()
             .expect("rolled back");
     });
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     let duplicate = Err(Error::Duplicate {
         index: BY_TAG,
         pk: vec![2],
     });
-    assert_eq!(rig.insert(&mut trx, &[4], &row(4, 20)), duplicate);
-    commit(&rig, trx);
-    rig.check_table();
+    assert_eq!(fixture.insert(&mut trx, &[4], &row(4, 20)), duplicate);
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 /// The insert looked at a rival's row and unlocked it. It still relied on that after a wait for
 /// another row: the value was there twice.
 #[test]
 fn what_a_row_showed_is_forgotten_when_it_is_unlocked() {
-    let rig = Arc::new(filled());
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &[2], &row(2, 20), &row(2, 25))
+    let fixture = Arc::new(filled());
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut trx, &[2], &row(2, 20), &row(2, 25))
         .expect("value 20 is free for us");
-    let savepoint = rig.store().rollbacks().savepoint(&trx);
-    rig.update(&mut trx, &[1], &row(1, 10), &row(1, 20)).expect("taken");
-    rig.store()
+    let savepoint = fixture.store().rollbacks().savepoint(&trx);
+    fixture.update(&mut trx, &[1], &row(1, 10), &row(1, 20)).expect("taken");
+    fixture
+        .store()
         .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .expect("and given back");
-    let shared_rig = rig.clone();
+    let shared_fixture = fixture.clone();
     let other = std::thread::spawn(move || {
-        let mut other = shared_rig.begin(ReadCommitted);
-        let inserted = shared_rig.insert(&mut other, &[4], &row(4, 20));
-        commit(&shared_rig, other);
+        let mut other = shared_fixture.begin(ReadCommitted);
+        let inserted = shared_fixture.insert(&mut other, &[4], &row(4, 20));
+        commit(&shared_fixture, other);
         inserted
     });
-    await_waiter(&rig);
-    rig.update(&mut trx, &[1], &row(1, 10), &row(1, 20))
+    await_waiter(&fixture);
+    fixture
+        .update(&mut trx, &[1], &row(1, 10), &row(1, 20))
         .expect("taken again");
-    commit(&rig, trx);
+    commit(&fixture, trx);
     let duplicate = Error::Duplicate {
         index: BY_TAG,
         pk: vec![1],
     };
     assert_eq!(other.join().expect("no panic"), Err(duplicate));
-    rig.check_table();
+    fixture.check_table();
 }
 
-fn await_waiter(rig: &TableFixture) {
-    while rig.engine.counters().row_lock_current_waits.get() == 0 {
+fn await_waiter(fixture: &TableFixture) {
+    while fixture.engine.counters().row_lock_current_waits.get() == 0 {
         std::thread::yield_now();
     }
 }
@@ -247,16 +266,16 @@ fn await_waiter(rig: &TableFixture) {
 /// The same of a row that was gone, and came again.
 #[test]
 fn a_row_that_was_gone_is_asked_again() {
-    let rig = Arc::new(filled());
-    rig.buffer_by(0);
-    let mut other = rig.begin(ReadCommitted);
-    let savepoint = rig.store().rollbacks().savepoint(&other);
-    rig.insert(&mut other, &[0], &row(0, 50)).expect("insert");
+    let fixture = Arc::new(filled());
+    fixture.buffer_by(0);
+    let mut other = fixture.begin(ReadCommitted);
+    let savepoint = fixture.store().rollbacks().savepoint(&other);
+    fixture.insert(&mut other, &[0], &row(0, 50)).expect("insert");
     let (send, receive) = std::sync::mpsc::channel();
-    let shared_rig = rig.clone();
+    let shared_fixture = fixture.clone();
     at(SyncPoint::RivalMet, move || {
         let undo = move || {
-            shared_rig
+            shared_fixture
                 .store()
                 .rollbacks()
                 .rollback_to(&mut other, savepoint)
@@ -267,25 +286,27 @@ fn a_row_that_was_gone_is_asked_again() {
         send.send(std::thread::spawn(undo).join().expect("no panic"))
             .expect("received");
     });
-    let shared_rig = rig.clone();
+    let shared_fixture = fixture.clone();
     at(SyncPoint::RivalLocked, move || {
         let mut other = receive.recv().expect("sent");
-        shared_rig.insert(&mut other, &[0], &row(0, 50)).expect("insert again");
-        let ends = shared_rig.clone();
+        shared_fixture
+            .insert(&mut other, &[0], &row(0, 50))
+            .expect("insert again");
+        let ends = shared_fixture.clone();
         std::thread::spawn(move || {
             await_waiter(&ends);
             commit(&ends, other);
         });
     });
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     trx.lock_wait_timeout_ms = 10_000;
     let duplicate = Err(Error::Duplicate {
         index: BY_TAG,
         pk: vec![0],
     });
-    assert_eq!(rig.insert(&mut trx, &[4], &row(4, 50)), duplicate);
-    commit(&rig, trx);
-    rig.check_table();
+    assert_eq!(fixture.insert(&mut trx, &[4], &row(4, 50)), duplicate);
+    commit(&fixture, trx);
+    fixture.check_table();
 }
 
 fn long(n: u8) -> Row {
@@ -295,27 +316,27 @@ fn long(n: u8) -> Row {
     }
 }
 /// Row 2 has been long, and a transaction that is not over made it short.
-fn shortened(rig: &TableFixture) -> Trx {
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &[2], &row(2, 20), &long(1)).expect("update");
-    commit(rig, trx);
-    rig.purge_all();
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &[2], &long(1), &row(9, 20)).expect("update");
+fn shortened(fixture: &TableFixture) -> Trx {
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.update(&mut trx, &[2], &row(2, 20), &long(1)).expect("update");
+    commit(fixture, trx);
+    fixture.purge_all();
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.update(&mut trx, &[2], &long(1), &row(9, 20)).expect("update");
     trx
 }
 /// No reader needs the long version any more: its pages are freed and used again.
-fn reuse_pages(rig: &TableFixture) {
-    rig.purge_all();
-    let mut other = rig.begin(ReadCommitted);
+fn reuse_pages(fixture: &TableFixture) {
+    fixture.purge_all();
+    let mut other = fixture.begin(ReadCommitted);
     let again = Row { tag: None, ..long(7) };
-    rig.insert(&mut other, &[7], &again).expect("insert");
-    commit(rig, other);
+    fixture.insert(&mut other, &[7], &again).expect("insert");
+    commit(fixture, other);
 }
 /// Row 2, as a semi-consistent read shows it.
-fn row_2(rig: &TableFixture) -> Row {
-    let mut trx = rig.begin(ReadCommitted);
-    let mut cursor = rig.store().cursor(rig.table.clone());
+fn row_2(fixture: &TableFixture) -> Row {
+    let mut trx = fixture.begin(ReadCommitted);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     cursor.set_semi_consistent(true);
     let lock = LockChoice {
         mode: X,
@@ -326,7 +347,7 @@ fn row_2(rig: &TableFixture) -> Row {
     assert!(cursor.was_semi_consistent());
     let row = Row::decode(cursor.found().expect("row").row);
     drop(cursor);
-    commit(rig, trx);
+    commit(fixture, trx);
     row
 }
 
@@ -334,74 +355,76 @@ fn row_2(rig: &TableFixture) -> Row {
 /// read them.
 #[test]
 fn what_a_semi_consistent_read_has_found_stays_until_it_is_read() {
-    let rig = Arc::new(filled());
-    let holder = shortened(&rig);
-    let shared_rig = rig.clone();
+    let fixture = Arc::new(filled());
+    let holder = shortened(&fixture);
+    let shared_fixture = fixture.clone();
     at(SyncPoint::CommittedVersionFound, move || {
-        commit(&shared_rig, holder);
-        reuse_pages(&shared_rig);
+        commit(&shared_fixture, holder);
+        reuse_pages(&shared_fixture);
     });
-    assert_eq!(row_2(&rig), long(1));
-    rig.purge_all();
-    rig.check_table();
+    assert_eq!(row_2(&fixture), long(1));
+    fixture.purge_all();
+    fixture.check_table();
 }
 
 /// ... whose transaction had left the state that views are made of. The read asked whether that
 /// transaction was active when the view was made.
 #[test]
 fn a_version_whose_maker_is_about_to_end_is_the_newest() {
-    let rig = Arc::new(filled());
-    let mut older = rig.begin(ReadCommitted);
-    rig.insert(&mut older, &[8], &row(8, 80)).expect("insert");
-    let holder = shortened(&rig);
+    let fixture = Arc::new(filled());
+    let mut older = fixture.begin(ReadCommitted);
+    fixture.insert(&mut older, &[8], &row(8, 80)).expect("insert");
+    let holder = shortened(&fixture);
     let (found, is_found) = std::sync::mpsc::channel();
     let (go_on, may_go_on) = std::sync::mpsc::channel::<()>();
-    let shared_rig = rig.clone();
+    let shared_fixture = fixture.clone();
     let read = move || {
         at(SyncPoint::CommittedVersionFound, move || {
             found.send(()).expect("awaited");
             may_go_on.recv().expect("sent");
         });
-        row_2(&shared_rig)
+        row_2(&shared_fixture)
     };
     let (send, reader) = std::sync::mpsc::channel();
     at(SyncPoint::EndSeen, move || {
         send.send(std::thread::spawn(read)).expect("received");
         is_found.recv().expect("it comes so far");
     });
-    commit(&rig, holder);
-    reuse_pages(&rig);
+    commit(&fixture, holder);
+    reuse_pages(&fixture);
     go_on.send(()).expect("awaited");
     let seen = reader.recv().expect("sent").join().expect("no panic");
     assert_eq!(seen, row(9, 20));
-    commit(&rig, older);
-    rig.purge_all();
-    rig.check_table();
+    commit(&fixture, older);
+    fixture.purge_all();
+    fixture.check_table();
 }
 
 /// The entry that an active transaction has left of a row that is gone does not block an insert.
 #[test]
 fn a_dead_entry_of_a_gone_row_blocks_no_insert() {
-    let rig = filled();
-    let mut trx = rig.begin(ReadCommitted);
-    rig.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
-    commit(&rig, trx);
-    let mut holder = rig.begin(ReadCommitted);
-    let savepoint = rig.store().rollbacks().savepoint(&holder);
-    rig.insert(&mut holder, &[2], &row(2, 50))
+    let fixture = filled();
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.delete(&mut trx, &[2], &row(2, 20)).expect("delete");
+    commit(&fixture, trx);
+    let mut holder = fixture.begin(ReadCommitted);
+    let savepoint = fixture.store().rollbacks().savepoint(&holder);
+    fixture
+        .insert(&mut holder, &[2], &row(2, 50))
         .expect("over the deleted one");
-    rig.store()
+    fixture
+        .store()
         .rollbacks()
         .rollback_to(&mut holder, savepoint)
         .expect("rollback");
-    let mut trx = rig.begin(ReadCommitted);
+    let mut trx = fixture.begin(ReadCommitted);
     trx.lock_wait_timeout_ms = 1;
-    rig.insert(&mut trx, &[4], &row(4, 50)).expect("without a wait");
+    fixture.insert(&mut trx, &[4], &row(4, 50)).expect("without a wait");
     for trx in [trx, holder] {
-        commit(&rig, trx);
+        commit(&fixture, trx);
     }
-    rig.purge_all();
-    rig.check_table();
+    fixture.purge_all();
+    fixture.check_table();
 }
 
 /// A range that is read from its end has its last gap, too, also where the range has a lower bound
@@ -409,9 +432,9 @@ fn a_dead_entry_of_a_gone_row_blocks_no_insert() {
 #[test]
 fn a_serializable_read_from_the_end_keeps_out_what_would_come_last() {
     for bound in [&[][..], &[b'g', 2][..]] {
-        let rig = filled();
-        let mut reader = rig.begin(Serializable);
-        let mut cursor = rig.store().cursor(rig.table.clone());
+        let fixture = filled();
+        let mut reader = fixture.begin(Serializable);
+        let mut cursor = fixture.store().cursor(fixture.table.clone());
         let lock = LockChoice {
             mode: Some(LockMode::Shared),
             ..Default::default()
@@ -419,16 +442,16 @@ fn a_serializable_read_from_the_end_keeps_out_what_would_come_last() {
         cursor.begin(&mut reader, BY_GROUP, lock, false).expect("begin");
         cursor.set_bounds(bound, None);
         assert!(cursor.seek(&mut reader, Seek::Last, &[]).expect("seek"));
-        let mut other = rig.begin(ReadCommitted);
+        let mut other = fixture.begin(ReadCommitted);
         other.lock_wait_timeout_ms = 1;
         assert_eq!(
-            rig.insert(&mut other, &[9], &row(9, 90)),
+            fixture.insert(&mut other, &[9], &row(9, 90)),
             Err(Error::LockWaitTimeout),
             "{bound:?}"
         );
         drop(cursor);
         for trx in [other, reader] {
-            commit(&rig, trx);
+            commit(&fixture, trx);
         }
     }
 }

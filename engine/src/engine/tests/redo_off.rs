@@ -22,12 +22,12 @@ fn start(disk: Arc<SimDisk>) -> TableFixture {
 }
 
 /// One transaction.
-fn put(rig: &TableFixture, keys: std::ops::Range<u32>) -> Result<()> {
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+fn put(fixture: &TableFixture, keys: std::ops::Range<u32>) -> Result<()> {
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for n in keys {
-        let put = rig.store().rows().insert(
+        let put = fixture.store().rows().insert(
             &mut trx,
-            &rig.table,
+            &fixture.table,
             &NewRow::new(&n.to_be_bytes(), &[n as u8; 300], &[]),
             false,
         );
@@ -36,17 +36,17 @@ fn put(rig: &TableFixture, keys: std::ops::Range<u32>) -> Result<()> {
             return Err(e);
         }
     }
-    let done = rig.engine.commit(&mut trx, true);
+    let done = fixture.engine.commit(&mut trx, true);
     if done.is_err() {
         std::mem::forget(trx);
     }
     done
 }
 
-fn keys_of(rig: &TableFixture) -> Vec<u32> {
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    let rows = rig.scan(&mut trx, 0, false, false, None).expect("scan");
-    rig.engine.commit(&mut trx, false).expect("commit");
+fn keys_of(fixture: &TableFixture) -> Vec<u32> {
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    let rows = fixture.scan(&mut trx, 0, false, false, None).expect("scan");
+    fixture.engine.commit(&mut trx, false).expect("commit");
     let number = |pk: &[u8]| u32::from_be_bytes(pk.try_into().expect("four bytes"));
     rows.iter().map(|r| number(&r.pk)).collect()
 }
@@ -62,22 +62,22 @@ enum Step {
 }
 
 /// (last step that returned, rows acknowledged)
-fn live(rig: &TableFixture) -> (Step, u32) {
-    if rig.engine.set_redo_log(false).is_err() {
+fn live(fixture: &TableFixture) -> (Step, u32) {
+    if fixture.engine.set_redo_log(false).is_err() {
         return (Step::Logged, 20);
     }
     let mut rows = 20;
     for _ in 0..6 {
-        if put(rig, rows..rows + 20).is_err() {
+        if put(fixture, rows..rows + 20).is_err() {
             return (Step::TurnedOff, rows);
         }
         rows += 20;
-        let _ = rig.store().pool.flusher().step(4);
+        let _ = fixture.store().pool.flusher().step(4);
     }
-    if rig.engine.set_redo_log(true).is_err() {
+    if fixture.engine.set_redo_log(true).is_err() {
         return (Step::ChangedUnlogged, rows);
     }
-    if put(rig, rows..rows + 20).is_err() {
+    if put(fixture, rows..rows + 20).is_err() {
         return (Step::TurnedOn, rows);
     }
     (Step::ChangedLogged, rows + 20)
@@ -89,13 +89,13 @@ fn a_crash_while_off_is_refused_and_any_other_loses_nothing() {
     let mut n = 1;
     loop {
         let disk = SimDisk::new(n);
-        let rig = start(disk.clone());
-        put(&rig, 0..20).expect("logged");
+        let fixture = start(disk.clone());
+        put(&fixture, 0..20).expect("logged");
         disk.crash_at(disk.changes() + n);
-        let (step, rows) = live(&rig);
+        let (step, rows) = live(&fixture);
         let crashed = disk.is_dead();
         let after = disk.crash(n * 7);
-        drop(rig);
+        drop(fixture);
         let refused = match Engine::open(after.clone(), config()) {
             Err(Error::Corrupt(why)) => {
                 assert!(
@@ -109,17 +109,17 @@ fn a_crash_while_off_is_refused_and_any_other_loses_nothing() {
             Err(e) => panic!("crash {n} after {step:?}: {e}"),
             Ok(engine) => {
                 let table = engine.store().tables().open_table("t").expect("open");
-                let rig = TableFixture { engine, table };
-                rig.engine.start_background();
-                super::crash::wait_for_rollback(&rig.engine);
-                let found = keys_of(&rig);
+                let fixture = TableFixture { engine, table };
+                fixture.engine.start_background();
+                super::crash::wait_for_rollback(&fixture.engine);
+                let found = keys_of(&fixture);
                 let in_doubt: Vec<u32> = (0..rows + 20).collect();
                 assert!(
                     found == (0..rows).collect::<Vec<_>>() || (crashed && found == in_doubt),
                     "crash {n} after {step:?}: {} rows found, {rows} acknowledged",
                     found.len()
                 );
-                rig.check_table();
+                fixture.check_table();
                 false
             }
         };
@@ -143,40 +143,40 @@ fn a_crash_while_off_is_refused_and_any_other_loses_nothing() {
 fn a_shutdown_while_off_keeps_everything_and_the_next_start_logs() {
     for how in [Close::LogOnly, Close::Fast, Close::Slow] {
         let disk = SimDisk::new(5);
-        let rig = start(disk.clone());
-        rig.engine.set_redo_log(false).expect("off");
-        assert!(!rig.engine.redo_log_is_on());
-        put(&rig, 0..500).expect("unlogged");
-        rig.engine.close(how).expect("close");
-        drop(rig);
-        let rig = TableFixture::reopen(disk.crash(1)).expect("open");
-        assert!(rig.engine.redo_log_is_on());
-        assert_eq!(keys_of(&rig), (0..500).collect::<Vec<_>>(), "{how:?}");
-        put(&rig, 500..600).expect("logged");
-        rig.check_table();
+        let fixture = start(disk.clone());
+        fixture.engine.set_redo_log(false).expect("off");
+        assert!(!fixture.engine.redo_log_is_on());
+        put(&fixture, 0..500).expect("unlogged");
+        fixture.engine.close(how).expect("close");
+        drop(fixture);
+        let fixture = TableFixture::reopen(disk.crash(1)).expect("open");
+        assert!(fixture.engine.redo_log_is_on());
+        assert_eq!(keys_of(&fixture), (0..500).collect::<Vec<_>>(), "{how:?}");
+        put(&fixture, 500..600).expect("logged");
+        fixture.check_table();
     }
 }
 
 #[test]
 fn nothing_is_logged_while_off() {
     let disk = SimDisk::new(6);
-    let rig = start(disk.clone());
-    rig.engine.set_redo_log(false).expect("off");
-    let before = rig.engine.counters().redo_log_written.get();
+    let fixture = start(disk.clone());
+    fixture.engine.set_redo_log(false).expect("off");
+    let before = fixture.engine.counters().redo_log_written.get();
     // Several times the log's capacity, and no thread waits for a checkpoint.
     for n in 0..40 {
-        put(&rig, n * 1000..n * 1000 + 1000).expect("unlogged");
+        put(&fixture, n * 1000..n * 1000 + 1000).expect("unlogged");
     }
-    let counters = rig.engine.counters();
+    let counters = fixture.engine.counters();
     assert_eq!(counters.redo_log_written.get(), before);
-    assert_eq!((counters.redo_log_waits.get(), rig.store().redo.age()), (0, 0));
-    rig.engine.set_redo_log(true).expect("on");
-    put(&rig, 40_000..40_100).expect("logged");
+    assert_eq!((counters.redo_log_waits.get(), fixture.store().redo.age()), (0, 0));
+    fixture.engine.set_redo_log(true).expect("on");
+    put(&fixture, 40_000..40_100).expect("logged");
     assert!(counters.redo_log_written.get() > before);
     let after = disk.crash(9);
-    drop(rig);
-    let rig = TableFixture::reopen(after).expect("open");
-    assert_eq!(keys_of(&rig).len(), 40_100);
+    drop(fixture);
+    let fixture = TableFixture::reopen(after).expect("open");
+    assert_eq!(keys_of(&fixture).len(), 40_100);
 }
 
 /// Writers go on while the log is turned off and on under them: what was acknowledged before it was
@@ -184,8 +184,8 @@ fn nothing_is_logged_while_off() {
 #[test]
 fn writers_do_not_notice() {
     let disk = SimDisk::new(7);
-    let rig = start(disk.clone());
-    rig.engine.start_background();
+    let fixture = start(disk.clone());
+    fixture.engine.start_background();
     let stop = AtomicBool::new(false);
     let next = AtomicU32::new(0);
     let acknowledged = std::thread::scope(|scope| {
@@ -195,7 +195,7 @@ fn writers_do_not_notice() {
                     let mut mine = Vec::new();
                     while !stop.load(Ordering::Relaxed) {
                         let n = next.fetch_add(10, Ordering::Relaxed);
-                        put(&rig, n..n + 10).expect("commit");
+                        put(&fixture, n..n + 10).expect("commit");
                         mine.extend(n..n + 10);
                     }
                     mine
@@ -203,9 +203,9 @@ fn writers_do_not_notice() {
             })
             .collect();
         for _ in 0..6 {
-            rig.engine.set_redo_log(false).expect("off");
+            fixture.engine.set_redo_log(false).expect("off");
             std::thread::sleep(std::time::Duration::from_millis(20));
-            rig.engine.set_redo_log(true).expect("on");
+            fixture.engine.set_redo_log(true).expect("on");
             std::thread::sleep(std::time::Duration::from_millis(20));
         }
         stop.store(true, Ordering::Relaxed);
@@ -216,9 +216,9 @@ fn writers_do_not_notice() {
     });
     let names = disk.list().expect("list").len();
     let after = disk.crash(3);
-    drop(rig);
-    let rig = TableFixture::reopen(after).expect("open");
-    let found: std::collections::BTreeSet<u32> = keys_of(&rig).into_iter().collect();
+    drop(fixture);
+    let fixture = TableFixture::reopen(after).expect("open");
+    let found: std::collections::BTreeSet<u32> = keys_of(&fixture).into_iter().collect();
     let lost: Vec<_> = acknowledged.iter().filter(|n| !found.contains(n)).collect();
     assert!(
         lost.is_empty(),
@@ -226,7 +226,7 @@ fn writers_do_not_notice() {
         lost.len(),
         acknowledged.len()
     );
-    rig.check_table();
+    fixture.check_table();
 }
 
 /// The log's capacity changes under load: the limit holds at once, the segments follow, a crash
@@ -234,28 +234,32 @@ fn writers_do_not_notice() {
 #[test]
 fn the_log_grows_and_shrinks_online() {
     let disk = SimDisk::new(8);
-    let rig = start(disk.clone());
-    rig.engine.start_background();
+    let fixture = start(disk.clone());
+    fixture.engine.start_background();
     let segments = || {
         let names = disk.list().expect("list");
         names.iter().filter(|n| n.starts_with("redo_0")).count() as u64
     };
     let mut rows = 0;
     for (capacity, at_most) in [(1u64 << 20, 8 << 20), (16 << 20, 24 << 20), (2 << 20, 8 << 20)] {
-        rig.engine.set("redo_log_capacity", capacity).expect("resize");
+        fixture.engine.set("redo_log_capacity", capacity).expect("resize");
         for _ in 0..60 {
-            put(&rig, rows..rows + 200).expect("commit");
+            put(&fixture, rows..rows + 200).expect("commit");
             rows += 200;
-            assert!(rig.store().redo.age() <= at_most, "age {}", rig.store().redo.age());
+            assert!(
+                fixture.store().redo.age() <= at_most,
+                "age {}",
+                fixture.store().redo.age()
+            );
         }
-        rig.engine.publish_gauges();
-        assert_eq!(rig.engine.counters().redo_log_capacity.get(), capacity);
-        rig.engine.checkpoint().expect("checkpoint");
+        fixture.engine.publish_gauges();
+        assert_eq!(fixture.engine.counters().redo_log_capacity.get(), capacity);
+        fixture.engine.checkpoint().expect("checkpoint");
     }
     let size = 512 << 10; // a sixteenth of the capacity that the ring was made with
     assert!(segments() * size <= 8 << 20, "{} segments for 2 MiB", segments());
     let after = disk.crash(2);
-    drop(rig);
-    let rig = TableFixture::reopen(after).expect("open");
-    assert_eq!(keys_of(&rig).len() as u32, rows);
+    drop(fixture);
+    let fixture = TableFixture::reopen(after).expect("open");
+    assert_eq!(keys_of(&fixture).len() as u32, rows);
 }

@@ -18,32 +18,42 @@ fn a_change_trusts_the_lock_of_a_read_only_while_it_is_held() {
     type GiveBack = fn(&TableFixture, &mut Trx, &mut Cursor);
     let ways: [(&str, GiveBack); 3] = [
         ("the row did not match", |_, trx, cursor| cursor.unlock_row(trx)),
-        ("the transaction ended", |rig, trx, _| {
-            rig.engine.commit(trx, false).expect("commit");
-            rig.engine.start(trx, ReadCommitted, 1);
+        ("the transaction ended", |fixture, trx, _| {
+            fixture.engine.commit(trx, false).expect("commit");
+            fixture.engine.start(trx, ReadCommitted, 1);
         }),
-        ("the change that the lock was left to is undone", |rig, trx, _| {
+        ("the change that the lock was left to is undone", |fixture, trx, _| {
             let savepoint = trx.undo_top();
-            rig.update(trx, &[2], &row(2, 20), &row(4, 20)).expect("update");
-            rig.store().rollbacks().rollback_to(trx, savepoint).expect("rollback");
+            fixture.update(trx, &[2], &row(2, 20), &row(4, 20)).expect("update");
+            fixture
+                .store()
+                .rollbacks()
+                .rollback_to(trx, savepoint)
+                .expect("rollback");
         }),
     ];
     for (what, give_back) in ways {
-        let rig = filled();
-        let mut trx = rig.begin(ReadCommitted);
+        let fixture = filled();
+        let mut trx = fixture.begin(ReadCommitted);
         trx.lock_wait_timeout_ms = 1;
-        let mut cursor = rig.store().cursor(rig.table.clone());
+        let mut cursor = fixture.store().cursor(fixture.table.clone());
         assert_eq!(cursor.get(&mut trx, &[2], lock), Ok(true));
-        give_back(&rig, &mut trx, &mut cursor);
-        let mut other = rig.begin(ReadCommitted);
-        assert!(rig.get(&mut other, &[2], X).expect("free").is_some(), "{what}");
+        give_back(&fixture, &mut trx, &mut cursor);
+        let mut other = fixture.begin(ReadCommitted);
+        assert!(fixture.get(&mut other, &[2], X).expect("free").is_some(), "{what}");
         let refused = Err(Error::LockWaitTimeout);
-        assert_eq!(rig.update(&mut trx, &[2], &row(2, 20), &row(5, 20)), refused, "{what}");
-        assert_eq!(rig.delete(&mut trx, &[2], &row(2, 20)), refused, "{what}");
-        commit(&rig, other);
-        rig.update(&mut trx, &[2], &row(2, 20), &row(5, 20)).expect("update");
-        commit(&rig, trx);
-        rig.check_table();
+        assert_eq!(
+            fixture.update(&mut trx, &[2], &row(2, 20), &row(5, 20)),
+            refused,
+            "{what}"
+        );
+        assert_eq!(fixture.delete(&mut trx, &[2], &row(2, 20)), refused, "{what}");
+        commit(&fixture, other);
+        fixture
+            .update(&mut trx, &[2], &row(2, 20), &row(5, 20))
+            .expect("update");
+        commit(&fixture, trx);
+        fixture.check_table();
     }
 }
 
@@ -55,43 +65,50 @@ fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
         .into_iter()
         .flat_map(|l| [(l, false), (l, true)])
     {
-        let rig = filled();
-        let mut first = rig.begin(ReadCommitted);
-        rig.update(&mut first, &[2], &row(2, 20), &row(3, 20)).expect("update");
+        let fixture = filled();
+        let mut first = fixture.begin(ReadCommitted);
+        fixture
+            .update(&mut first, &[2], &row(2, 20), &row(3, 20))
+            .expect("update");
         let mut trx = std::thread::scope(|s| {
-            let rig = &rig;
+            let fixture = &fixture;
             let second = s.spawn(move || {
-                let mut trx = rig.begin(level);
-                let savepoint = rig.store().rollbacks().savepoint(&trx);
+                let mut trx = fixture.begin(level);
+                let savepoint = fixture.store().rollbacks().savepoint(&trx);
                 match deletes {
-                    false => rig.update(&mut trx, &[2], &row(3, 20), &row(4, 20)).expect("update"),
-                    true => rig.delete(&mut trx, &[2], &row(3, 20)).expect("delete"),
+                    false => fixture
+                        .update(&mut trx, &[2], &row(3, 20), &row(4, 20))
+                        .expect("update"),
+                    true => fixture.delete(&mut trx, &[2], &row(3, 20)).expect("delete"),
                 }
-                rig.store()
+                fixture
+                    .store()
                     .rollbacks()
                     .rollback_to(&mut trx, savepoint)
                     .expect("rollback");
                 trx
             });
-            while rig.engine.counters().row_lock_current_waits.get() == 0 {
+            while fixture.engine.counters().row_lock_current_waits.get() == 0 {
                 std::thread::sleep(Duration::from_millis(1));
             }
-            commit(rig, first);
+            commit(fixture, first);
             second.join().expect("second")
         });
-        let mut other = rig.begin(ReadCommitted);
-        assert!(rig.get(&mut other, &[2], X).expect("free").is_some());
+        let mut other = fixture.begin(ReadCommitted);
+        assert!(fixture.get(&mut other, &[2], X).expect("free").is_some());
         trx.lock_wait_timeout_ms = 1;
         let refused = Err(Error::LockWaitTimeout);
         assert_eq!(
-            rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)),
+            fixture.update(&mut trx, &[2], &row(3, 20), &row(5, 20)),
             refused,
             "{level:?}"
         );
-        commit(&rig, other);
-        rig.update(&mut trx, &[2], &row(3, 20), &row(5, 20)).expect("update");
-        commit(&rig, trx);
-        rig.check_table();
+        commit(&fixture, other);
+        fixture
+            .update(&mut trx, &[2], &row(3, 20), &row(5, 20))
+            .expect("update");
+        commit(&fixture, trx);
+        fixture.check_table();
     }
 }
 
@@ -99,30 +116,32 @@ fn a_change_that_waited_trusts_no_lock_that_it_left_to_its_version() {
 /// the entry's raw bytes of that moment, and its own rollback restored them.
 #[test]
 fn a_change_that_waited_restores_the_entry_of_the_version_that_it_found() {
-    let rig = filled();
+    let fixture = filled();
     let shaded = |shade| Row { shade, ..row(2, 20) };
-    let mut first = rig.begin(ReadCommitted);
-    rig.update(&mut first, &[2], &row(2, 20), &shaded(9)).expect("update");
+    let mut first = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut first, &[2], &row(2, 20), &shaded(9))
+        .expect("update");
     std::thread::scope(|s| {
-        let rig = &rig;
+        let fixture = &fixture;
         let second = s.spawn(move || {
-            let mut trx = rig.begin(RepeatableRead);
-            rig.update(&mut trx, &[2], &row(2, 20), &shaded(5)).expect("update");
-            rollback(rig, trx);
+            let mut trx = fixture.begin(RepeatableRead);
+            fixture.update(&mut trx, &[2], &row(2, 20), &shaded(5)).expect("update");
+            rollback(fixture, trx);
         });
-        while rig.engine.counters().row_lock_current_waits.get() == 0 {
+        while fixture.engine.counters().row_lock_current_waits.get() == 0 {
             std::thread::sleep(Duration::from_millis(1));
         }
-        rollback(rig, first);
+        rollback(fixture, first);
         second.join().expect("second");
     });
-    let mut look = rig.begin(RepeatableRead);
-    let found = rig.scan(&mut look, BY_GROUP, false, true, None).expect("scan");
+    let mut look = fixture.begin(RepeatableRead);
+    let found = fixture.scan(&mut look, BY_GROUP, false, true, None).expect("scan");
     let shades: Vec<_> = found.iter().filter(|f| f.covering).map(|f| f.row.clone()).collect();
     assert!(
         !shades.is_empty() && shades.iter().all(|shade| *shade == [row(2, 20).shade]),
         "{shades:?}"
     );
-    commit(&rig, look);
-    rig.check_table();
+    commit(&fixture, look);
+    fixture.check_table();
 }

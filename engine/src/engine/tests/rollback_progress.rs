@@ -13,7 +13,7 @@ use std::sync::Arc;
 
 const ROWS: u32 = 100;
 
-fn insert(rig: &TableFixture, trx: &mut Trx, from: u32) {
+fn insert(fixture: &TableFixture, trx: &mut Trx, from: u32) {
     for n in from..from + ROWS {
         let row = Row {
             group: (n % 7) as u8,
@@ -21,7 +21,7 @@ fn insert(rig: &TableFixture, trx: &mut Trx, from: u32) {
             tag: Some(n as u16),
             body: vec![1; 20],
         };
-        rig.insert(trx, &pk(n), &row).expect("insert");
+        fixture.insert(trx, &pk(n), &row).expect("insert");
     }
 }
 
@@ -31,36 +31,37 @@ fn to_lose(trx: &Trx) -> [u64; 2] {
 
 #[test]
 fn what_was_taken_back_is_not_there_to_lose() {
-    let rig = TableFixture::create(SimDisk::new(1));
-    let mut trx = rig.begin(ReadCommitted);
-    insert(&rig, &mut trx, 0);
+    let fixture = TableFixture::create(SimDisk::new(1));
+    let mut trx = fixture.begin(ReadCommitted);
+    insert(&fixture, &mut trx, 0);
     let before = to_lose(&trx);
     assert_eq!(before[0], u64::from(ROWS));
-    let savepoint = rig.store().rollbacks().savepoint(&trx);
-    insert(&rig, &mut trx, 1000);
+    let savepoint = fixture.store().rollbacks().savepoint(&trx);
+    insert(&fixture, &mut trx, 1000);
     assert_eq!(to_lose(&trx)[0], 2 * u64::from(ROWS));
-    assert_eq!(rig.store().trx_sys.rollback_records_left(), 0);
-    rig.store()
+    assert_eq!(fixture.store().trx_sys.rollback_records_left(), 0);
+    fixture
+        .store()
         .rollbacks()
         .rollback_to(&mut trx, savepoint)
         .expect("rollback");
     assert_eq!(to_lose(&trx), before);
-    rig.engine.rollback(&mut trx).expect("rollback");
+    fixture.engine.rollback(&mut trx).expect("rollback");
     assert_eq!(to_lose(&trx), [0, 0]);
-    assert_eq!(rig.engine.counters().rollback_records.get(), 2 * u64::from(ROWS));
+    assert_eq!(fixture.engine.counters().rollback_records.get(), 2 * u64::from(ROWS));
 }
 
 #[test]
 fn a_loser_counts_down_and_is_logged() {
     let disk = SimDisk::new(2);
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(ReadCommitted);
-    insert(&rig, &mut trx, 0);
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(ReadCommitted);
+    insert(&fixture, &mut trx, 0);
     let id = trx.id();
-    rig.engine.flush_log().expect("durable");
+    fixture.engine.flush_log().expect("durable");
     std::mem::forget(trx); // as at a crash: it is not ended
     let disk = disk.crash(1);
-    drop(rig);
+    drop(fixture);
     let (engine, logged) = engine_log::open(disk.clone());
     let left = || engine.store().trx_sys.rollback_records_left();
     assert_eq!(left(), u64::from(ROWS), "the rollback has not begun");
@@ -85,12 +86,12 @@ fn a_loser_counts_down_and_is_logged() {
 }
 
 fn lost(disk: Arc<SimDisk>, rows: u32) -> Arc<SimDisk> {
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(ReadCommitted);
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(ReadCommitted);
     for from in (0..rows).step_by(ROWS as usize) {
-        insert(&rig, &mut trx, from);
+        insert(&fixture, &mut trx, from);
     }
-    rig.engine.flush_log().expect("durable");
+    fixture.engine.flush_log().expect("durable");
     std::mem::forget(trx);
     disk.crash(1)
 }
@@ -123,14 +124,14 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
         found = found - undone + u64::from(NOTE_EVERY);
         assert!(life < 9, "{found} records left");
     }
-    let rig = super::load_new_table::open(disk, 0);
-    assert!(rig.engine.in_doubt.take_losers().is_empty(), "it has ended");
-    let mut trx = rig.begin(ReadCommitted);
-    rig.check_view(&mut trx, &Model::new(), "rolled back");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.check_table();
+    let fixture = super::load_new_table::open(disk, 0);
+    assert!(fixture.engine.in_doubt.take_losers().is_empty(), "it has ended");
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.check_view(&mut trx, &Model::new(), "rolled back");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.check_table();
     // Purge passes over the notes.
-    rig.purge_all();
+    fixture.purge_all();
 }
 
 /// What a rollback to a savepoint has noted holds for the transaction that goes on.
@@ -138,40 +139,41 @@ fn a_rollback_goes_on_where_a_crash_cut_it_short() {
 fn a_note_of_a_rollback_to_a_savepoint_is_passed_over() {
     for commits in [true, false] {
         let disk = SimDisk::new(4);
-        let rig = TableFixture::create(disk.clone());
-        let mut trx = rig.begin(ReadCommitted);
-        insert(&rig, &mut trx, 0);
-        let savepoint = rig.store().rollbacks().savepoint(&trx);
+        let fixture = TableFixture::create(disk.clone());
+        let mut trx = fixture.begin(ReadCommitted);
+        insert(&fixture, &mut trx, 0);
+        let savepoint = fixture.store().rollbacks().savepoint(&trx);
         for from in (1000..3000).step_by(ROWS as usize) {
-            insert(&rig, &mut trx, from);
+            insert(&fixture, &mut trx, from);
         }
-        rig.store()
+        fixture
+            .store()
             .rollbacks()
             .rollback_to(&mut trx, savepoint)
             .expect("rollback");
-        insert(&rig, &mut trx, 5000);
+        insert(&fixture, &mut trx, 5000);
         let mut model = Model::new();
         if commits {
-            let mut reader = rig.begin(crate::txn::Isolation::ReadUncommitted);
+            let mut reader = fixture.begin(crate::txn::Isolation::ReadUncommitted);
             for n in (0..ROWS).chain(5000..5000 + ROWS) {
-                let row = rig.get(&mut reader, &pk(n), None).expect("get").expect("a row");
+                let row = fixture.get(&mut reader, &pk(n), None).expect("get").expect("a row");
                 model.insert(pk(n), row);
             }
-            rig.engine.commit(&mut reader, true).expect("commit");
-            rig.engine.commit(&mut trx, true).expect("commit");
+            fixture.engine.commit(&mut reader, true).expect("commit");
+            fixture.engine.commit(&mut trx, true).expect("commit");
         } else {
-            rig.engine.flush_log().expect("durable");
+            fixture.engine.flush_log().expect("durable");
             std::mem::forget(trx);
         }
         let disk = disk.crash(1);
-        drop(rig);
-        let rig = super::load_new_table::open(disk, 0);
-        let mut losers = LoserRollback::new(rig.engine.in_doubt.take_losers());
-        while losers.step(rig.store(), 100).expect("rollback") {}
-        rig.purge_all();
-        let mut trx = rig.begin(ReadCommitted);
-        rig.check_view(&mut trx, &model, "after the crash");
-        rig.engine.commit(&mut trx, true).expect("commit");
-        rig.check_table();
+        drop(fixture);
+        let fixture = super::load_new_table::open(disk, 0);
+        let mut losers = LoserRollback::new(fixture.engine.in_doubt.take_losers());
+        while losers.step(fixture.store(), 100).expect("rollback") {}
+        fixture.purge_all();
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture.check_view(&mut trx, &model, "after the crash");
+        fixture.engine.commit(&mut trx, true).expect("commit");
+        fixture.check_table();
     }
 }

@@ -22,16 +22,16 @@ fn row_of(n: u32) -> Row {
 fn pk(n: u32) -> [u8; 4] {
     n.to_be_bytes()
 }
-fn put(rig: &TableFixture, trx: &mut Trx, n: u32) {
-    rig.insert(trx, &pk(n), &row_of(n)).expect("inserted");
+fn put(fixture: &TableFixture, trx: &mut Trx, n: u32) {
+    fixture.insert(trx, &pk(n), &row_of(n)).expect("inserted");
 }
-fn remove(rig: &TableFixture, trx: &mut Trx, n: u32) {
-    rig.delete(trx, &pk(n), &row_of(n)).expect("deleted");
+fn remove(fixture: &TableFixture, trx: &mut Trx, n: u32) {
+    fixture.delete(trx, &pk(n), &row_of(n)).expect("deleted");
 }
 
 /// What the scan's transaction changes is seen at once, what the other does never.
 struct Walk {
-    rig: TableFixture,
+    fixture: TableFixture,
     trx: Trx,
     seen: BTreeSet<u32>,
     random: Random,
@@ -39,13 +39,13 @@ struct Walk {
 
 impl Walk {
     fn new(seed: u64) -> Walk {
-        let rig = TableFixture::create(SimDisk::new(seed));
-        let mut trx = rig.begin(Isolation::RepeatableRead);
-        (0..ROWS).step_by(3).for_each(|n| put(&rig, &mut trx, n));
-        rig.engine.commit(&mut trx, true).expect("committed");
-        let trx = rig.begin(Isolation::RepeatableRead);
+        let fixture = TableFixture::create(SimDisk::new(seed));
+        let mut trx = fixture.begin(Isolation::RepeatableRead);
+        (0..ROWS).step_by(3).for_each(|n| put(&fixture, &mut trx, n));
+        fixture.engine.commit(&mut trx, true).expect("committed");
+        let trx = fixture.begin(Isolation::RepeatableRead);
         Walk {
-            rig,
+            fixture,
             trx,
             seen: (0..ROWS).step_by(3).collect(),
             random: Random(seed),
@@ -57,15 +57,15 @@ impl Walk {
         let n = self.random.below(ROWS as u64) as u32;
         match n % 3 {
             2 => {
-                let mut other = self.rig.begin(Isolation::ReadCommitted);
-                if self.rig.get(&mut other, &pk(n), None).expect("read").is_none() {
-                    put(&self.rig, &mut other, n);
+                let mut other = self.fixture.begin(Isolation::ReadCommitted);
+                if self.fixture.get(&mut other, &pk(n), None).expect("read").is_none() {
+                    put(&self.fixture, &mut other, n);
                 }
-                self.rig.engine.commit(&mut other, false).expect("committed");
+                self.fixture.engine.commit(&mut other, false).expect("committed");
             }
-            _ if self.seen.remove(&n) => remove(&self.rig, &mut self.trx, n),
+            _ if self.seen.remove(&n) => remove(&self.fixture, &mut self.trx, n),
             _ => {
-                put(&self.rig, &mut self.trx, n);
+                put(&self.fixture, &mut self.trx, n);
                 self.seen.insert(n);
             }
         }
@@ -98,7 +98,7 @@ impl Walk {
 fn a_scan_that_turns_anywhere_meets_every_row_once() {
     for seed in 1..=4 {
         let mut walk = Walk::new(seed);
-        let mut cursor = walk.rig.store().cursor(walk.rig.table.clone());
+        let mut cursor = walk.fixture.store().cursor(walk.fixture.table.clone());
         for round in 0..30 {
             let (index, covering) = [(0, false), (BY_TAG, true), (BY_TAG, false)][round % 3];
             cursor
@@ -117,6 +117,6 @@ fn a_scan_that_turns_anywhere_meets_every_row_once() {
             walk.run(&mut cursor, first);
         }
         drop(cursor);
-        walk.rig.engine.commit(&mut walk.trx, false).expect("committed");
+        walk.fixture.engine.commit(&mut walk.trx, false).expect("committed");
     }
 }

@@ -21,57 +21,66 @@ fn row(group: u8, tag: u16) -> Row {
 }
 
 fn opened() -> Arc<TableFixture> {
-    let rig = Arc::new(open(SimDisk::new(1), 0));
-    rig.buffer_by(0);
-    rig.engine.set("change_buffer_test_mode", 4).expect("set");
-    rig
+    let fixture = Arc::new(open(SimDisk::new(1), 0));
+    fixture.buffer_by(0);
+    fixture.engine.set("change_buffer_test_mode", 4).expect("set");
+    fixture
 }
 
-fn merge_all(rig: &TableFixture, secondary: usize) {
-    let layout = rig.table.layout();
-    change::drain(&rig.store().pool, &layout.secondary[secondary].index).expect("drain");
+fn merge_all(fixture: &TableFixture, secondary: usize) {
+    let layout = fixture.table.layout();
+    change::drain(&fixture.store().pool, &layout.secondary[secondary].index).expect("drain");
 }
 
 /// Leaves an entry of a row that is gone, to which purge has not come yet, in the delta tree of
 /// by_group. The deletion lies in the stream with the older end, so that it is purged first.
-fn leave_entry(rig: &TableFixture) {
+fn leave_entry(fixture: &TableFixture) {
     let (moved, beside, kept) = ([1u8], [2u8], [3u8]);
-    let mut trx = rig.begin(ReadCommitted);
-    rig.insert(&mut trx, &moved, &row(1, 10)).expect("insert");
-    commit(rig, trx);
-    let mut first = rig.begin(ReadCommitted);
-    rig.insert(&mut first, &beside, &row(5, 50)).expect("insert");
-    let mut second = rig.begin(ReadCommitted);
-    rig.update(&mut second, &moved, &row(1, 10), &row(2, 10))
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture.insert(&mut trx, &moved, &row(1, 10)).expect("insert");
+    commit(fixture, trx);
+    let mut first = fixture.begin(ReadCommitted);
+    fixture.insert(&mut first, &beside, &row(5, 50)).expect("insert");
+    let mut second = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut second, &moved, &row(1, 10), &row(2, 10))
         .expect("update");
-    commit(rig, first);
-    commit(rig, second);
-    let mut undone = rig.begin(ReadCommitted);
-    rig.insert(&mut undone, &kept, &row(6, 60)).expect("insert");
-    let mut last = rig.begin(ReadCommitted);
-    rig.delete(&mut last, &moved, &row(2, 10)).expect("delete");
-    rig.delete(&mut last, &beside, &row(5, 50)).expect("delete");
-    commit(rig, last);
-    rig.engine.rollback(&mut undone).expect("rollback");
-    assert!(rig.store().purger().purge_step(1000).expect("purge"));
-    merge_all(rig, 1);
-    let tree = rig.table.layout().clustered.tree;
-    assert!(tree.is_empty(&rig.store().pool).expect("read"));
+    commit(fixture, first);
+    commit(fixture, second);
+    let mut undone = fixture.begin(ReadCommitted);
+    fixture.insert(&mut undone, &kept, &row(6, 60)).expect("insert");
+    let mut last = fixture.begin(ReadCommitted);
+    fixture.delete(&mut last, &moved, &row(2, 10)).expect("delete");
+    fixture.delete(&mut last, &beside, &row(5, 50)).expect("delete");
+    commit(fixture, last);
+    fixture.engine.rollback(&mut undone).expect("rollback");
+    assert!(fixture.store().purger().purge_step(1000).expect("purge"));
+    merge_all(fixture, 1);
+    let tree = fixture.table.layout().clustered.tree;
+    assert!(tree.is_empty(&fixture.store().pool).expect("read"));
 }
 
 #[test]
 fn an_entry_that_is_merged_meanwhile_is_met() {
     for merged_before in [false, true] {
-        let rig = opened();
-        leave_entry(&rig);
-        let shared_rig = rig.clone();
+        let fixture = opened();
+        leave_entry(&fixture);
+        let shared_fixture = fixture.clone();
         if merged_before {
             at(SyncPoint::NothingPending, || ());
         }
-        at(SyncPoint::NothingPending, move || merge_all(&shared_rig, 0));
-        assert!(!rig.store().loads().has_empty_trees(rig.table.layout()).expect("look"));
-        merge_all(&rig, 0);
-        assert!(!rig.store().loads().has_empty_trees(rig.table.layout()).expect("look"));
+        at(SyncPoint::NothingPending, move || merge_all(&shared_fixture, 0));
+        assert!(!fixture
+            .store()
+            .loads()
+            .has_empty_trees(fixture.table.layout())
+            .expect("look"));
+        merge_all(&fixture, 0);
+        assert!(!fixture
+            .store()
+            .loads()
+            .has_empty_trees(fixture.table.layout())
+            .expect("look"));
     }
 }
 
@@ -79,15 +88,15 @@ fn an_entry_that_is_merged_meanwhile_is_met() {
 /// one by one.
 #[test]
 fn a_load_meets_what_was_left_pending_between_its_looks() {
-    let rig = opened();
-    let mut trx = rig.begin(ReadCommitted);
-    let begun = rig.store().loads().begin_bulk_insert(&rig.table).expect("look");
+    let fixture = opened();
+    let mut trx = fixture.begin(ReadCommitted);
+    let begun = fixture.store().loads().begin_bulk_insert(&fixture.table).expect("look");
     let mut bulk = begun.expect("an empty table");
     at(SyncPoint::NothingPending, || ());
-    let shared_rig = rig.clone();
-    at(SyncPoint::NothingPending, move || leave_entry(&shared_rig));
-    let shared_rig = rig.clone();
-    at(SyncPoint::NothingPending, move || merge_all(&shared_rig, 0));
+    let shared_fixture = fixture.clone();
+    at(SyncPoint::NothingPending, move || leave_entry(&shared_fixture));
+    let shared_fixture = fixture.clone();
+    at(SyncPoint::NothingPending, move || merge_all(&shared_fixture, 0));
     for n in 0..5u8 {
         let (pk, row) = ([n + 10], row(n, 100 + n as u16));
         with_entries(&pk, &row, |entries| bulk.add(&mut trx, &pk, &row.encode(), entries)).expect("add");
@@ -95,7 +104,7 @@ fn a_load_meets_what_was_left_pending_between_its_looks() {
     let done = bulk.finish(&mut trx);
     bulk.end(&mut trx);
     done.expect("finish");
-    commit(&rig, trx);
-    rig.purge_all();
-    rig.check_table();
+    commit(&fixture, trx);
+    fixture.purge_all();
+    fixture.check_table();
 }

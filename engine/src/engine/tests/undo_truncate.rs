@@ -30,7 +30,7 @@ fn config_of(pool_pages: u64) -> Config {
 }
 
 struct Bed {
-    rig: TableFixture,
+    fixture: TableFixture,
     disk: Arc<SimDisk>,
     rows: Model,
 }
@@ -39,9 +39,9 @@ impl Bed {
     fn new(seed: u64) -> Bed {
         let disk = SimDisk::new(seed);
         let engine = Engine::open_still(disk.clone(), config_of(4096)).expect("engine");
-        let (rig, rows) = (TableFixture::with(engine), Model::new());
-        let mut bed = Bed { rig, disk, rows };
-        let mut trx = bed.rig.begin(Isolation::ReadCommitted);
+        let (fixture, rows) = (TableFixture::with(engine), Model::new());
+        let mut bed = Bed { fixture, disk, rows };
+        let mut trx = bed.fixture.begin(Isolation::ReadCommitted);
         for n in 0..900u32 {
             let row = Row {
                 group: n as u8 % 7,
@@ -49,15 +49,15 @@ impl Bed {
                 tag: Some(n as u16),
                 body: vec![0; BODY],
             };
-            bed.rig.insert(&mut trx, &pk(n), &row).expect("insert");
+            bed.fixture.insert(&mut trx, &pk(n), &row).expect("insert");
             bed.rows.insert(pk(n), row);
         }
-        bed.rig.engine.commit(&mut trx, true).expect("commit");
+        bed.fixture.engine.commit(&mut trx, true).expect("commit");
         bed
     }
     /// A transaction that changes so many rows.
     fn changed(&self, rows: u32, byte: u8) -> (Trx, Model) {
-        let mut trx = self.rig.begin(Isolation::ReadCommitted);
+        let mut trx = self.fixture.begin(Isolation::ReadCommitted);
         let mut changed = self.rows.clone();
         for n in 0..rows {
             let old = &self.rows[&pk(n)];
@@ -65,25 +65,27 @@ impl Bed {
                 body: vec![byte; BODY],
                 ..old.clone()
             };
-            self.rig.update(&mut trx, &pk(n), old, &new).expect("update");
+            self.fixture.update(&mut trx, &pk(n), old, &new).expect("update");
             changed.insert(pk(n), new);
         }
         (trx, changed)
     }
     fn change(&mut self, rows: u32, byte: u8) {
         let (mut trx, changed) = self.changed(rows, byte);
-        self.rig.engine.commit(&mut trx, true).expect("commit");
+        self.fixture.engine.commit(&mut trx, true).expect("commit");
         self.rows = changed;
     }
     /// What purge frees, the engine would have cut off after half a minute.
     fn cut(&self) {
-        while self.rig.store().purger().purge_step(1000).expect("purge") {}
+        while self.fixture.store().purger().purge_step(1000).expect("purge") {}
         for _ in 0..30 {
-            while steps::truncate_undo(self.rig.store()).expect("shrink") {}
+            while steps::truncate_undo(self.fixture.store()).expect("shrink") {}
         }
     }
     fn pages(&self) -> u32 {
-        space::usage(&self.rig.store().pool, UNDO_FILE).expect("usage").pages
+        space::usage(&self.fixture.store().pool, UNDO_FILE)
+            .expect("usage")
+            .pages
     }
     /// Of the file, as the disk has it.
     fn len(&self) -> u32 {
@@ -93,22 +95,22 @@ impl Bed {
     /// The machine dies, and starts again with a pool of that size: nothing is missing.
     fn crash(self, seed: u64, pool_pages: u64) -> Bed {
         let disk = self.disk.crash(seed);
-        drop(self.rig);
+        drop(self.fixture);
         let engine = Engine::open_still(disk.clone(), config_of(pool_pages)).expect("a start after the crash");
         let table = engine.store().tables().open_table("t").expect("open");
-        let rig = TableFixture { engine, table };
+        let fixture = TableFixture { engine, table };
         let bed = Bed {
-            rig,
+            fixture,
             disk,
             rows: self.rows,
         };
         assert_eq!(bed.len(), bed.pages(), "the start leaves no page past the end");
-        let mut trx = bed.rig.begin(Isolation::RepeatableRead);
-        bed.rig.check_view(&mut trx, &bed.rows, "after the crash");
-        bed.rig.engine.commit(&mut trx, false).expect("commit");
-        let mut losers = LoserRollback::new(bed.rig.engine.in_doubt.take_losers());
-        while losers.step(bed.rig.store(), 1000).expect("rollback") {}
-        bed.rig.check_table();
+        let mut trx = bed.fixture.begin(Isolation::RepeatableRead);
+        bed.fixture.check_view(&mut trx, &bed.rows, "after the crash");
+        bed.fixture.engine.commit(&mut trx, false).expect("commit");
+        let mut losers = LoserRollback::new(bed.fixture.engine.in_doubt.take_losers());
+        while losers.step(bed.fixture.store(), 1000).expect("rollback") {}
+        bed.fixture.check_table();
         bed
     }
 }
@@ -120,7 +122,7 @@ fn the_log_says_what_was_cut_before_the_file_is_shorter() {
     for seed in 0..3 {
         let mut bed = Bed::new(seed);
         bed.change(900, 1);
-        bed.rig.engine.checkpoint().expect("checkpoint");
+        bed.fixture.engine.checkpoint().expect("checkpoint");
         let before = bed.pages();
         assert_eq!(bed.len(), before);
         // Nothing of what purge and the cut say is durable yet, unless the cut sees to it.
@@ -147,7 +149,7 @@ fn nothing_is_written_late_behind_the_end() {
         short < between && between < before,
         "{short}, {between}, {before} pages"
     );
-    bed.rig.engine.checkpoint().expect("checkpoint");
+    bed.fixture.engine.checkpoint().expect("checkpoint");
     assert_eq!(bed.len(), between);
     bed.crash(4, 4096);
 }
@@ -158,7 +160,7 @@ fn nothing_is_written_late_behind_the_end() {
 fn cut_and_grown_and_cut_again_in_one_log() {
     for pool_pages in [4096, 64] {
         let mut bed = Bed::new(5);
-        let checkpoint = bed.rig.store().redo.checkpoint_lsn();
+        let checkpoint = bed.fixture.store().redo.checkpoint_lsn();
         let mut lengths = Vec::new();
         for (rows, byte) in [(900, 1), (400, 2), (800, 3)] {
             bed.change(rows, byte);
@@ -169,14 +171,14 @@ fn cut_and_grown_and_cut_again_in_one_log() {
         assert!(lengths.chunks(2).all(|of| of[1] < of[0]), "{lengths:?}");
         let (trx, _) = bed.changed(700, 4);
         assert!(bed.pages() > lengths[5], "it grew into what was cut");
-        bed.rig.engine.flush_log().expect("flush");
-        assert_eq!(bed.rig.store().redo.checkpoint_lsn(), checkpoint);
+        bed.fixture.engine.flush_log().expect("flush");
+        assert_eq!(bed.fixture.store().redo.checkpoint_lsn(), checkpoint);
         std::mem::forget(trx);
         let mut bed = bed.crash(5, pool_pages);
         // And on it goes.
         bed.change(300, 5);
         bed.cut();
-        bed.rig.engine.flush_log().expect("flush");
+        bed.fixture.engine.flush_log().expect("flush");
         bed.crash(6, 4096);
     }
 }

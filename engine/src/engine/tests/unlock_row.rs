@@ -12,23 +12,23 @@ use crate::txn::{LockMode, LockPolicy};
 /// row was returned FOR UPDATE, unlocked.
 #[test]
 fn a_row_that_one_cursor_does_not_want_stays_locked_for_another() {
-    let rig = filled();
+    let fixture = filled();
     let shared = LockChoice {
         mode: Some(LockMode::Shared),
         ..Default::default()
     };
     let exclusive = LockChoice { mode: X, ..shared };
     for (first, second) in [(exclusive, exclusive), (shared, exclusive)] {
-        let mut trx = rig.begin(ReadCommitted);
-        let mut cursors = [0; 2].map(|_| rig.store().cursor(rig.table.clone()));
+        let mut trx = fixture.begin(ReadCommitted);
+        let mut cursors = [0; 2].map(|_| fixture.store().cursor(fixture.table.clone()));
         assert_eq!(cursors[0].get(&mut trx, &[2], first), Ok(true));
         assert_eq!(cursors[1].get(&mut trx, &[2], second), Ok(true));
         cursors[0].unlock_row(&mut trx);
-        let mut other = rig.begin(ReadCommitted);
+        let mut other = fixture.begin(ReadCommitted);
         other.lock_wait_timeout_ms = 1;
-        assert_eq!(rig.get(&mut other, &[2], X).map(drop), Err(Error::LockWaitTimeout));
-        rig.engine.rollback(&mut other).expect("rollback");
-        rig.engine.commit(&mut trx, false).expect("commit");
+        assert_eq!(fixture.get(&mut other, &[2], X).map(drop), Err(Error::LockWaitTimeout));
+        fixture.engine.rollback(&mut other).expect("rollback");
+        fixture.engine.commit(&mut trx, false).expect("commit");
     }
 }
 
@@ -37,14 +37,16 @@ fn a_row_that_one_cursor_does_not_want_stays_locked_for_another() {
 #[test]
 fn skip_locked_skips_no_row_of_its_own() {
     for index in [0, BY_GROUP] {
-        let rig = filled();
-        let mut trx = rig.begin(ReadCommitted);
-        rig.update(&mut trx, &[2], &row(2, 20), &row(2, 25)).expect("update");
-        let mut passer = rig.begin(ReadCommitted);
-        let (locks, clustered) = (rig.store().trx_sys.locks(), rig.table.layout().clustered.id);
+        let fixture = filled();
+        let mut trx = fixture.begin(ReadCommitted);
+        fixture
+            .update(&mut trx, &[2], &row(2, 20), &row(2, 25))
+            .expect("update");
+        let mut passer = fixture.begin(ReadCommitted);
+        let (locks, clustered) = (fixture.store().trx_sys.locks(), fixture.table.layout().clustered.id);
         (locks.lock(&mut passer, clustered, &[2], LockMode::Exclusive, LockPolicy::Wait))
             .expect("no other transaction holds it");
-        let mut cursor = rig.store().cursor(rig.table.clone());
+        let mut cursor = fixture.store().cursor(fixture.table.clone());
         for on_locked in [OnLocked::Skip, OnLocked::Refuse] {
             let lock = LockChoice {
                 mode: X,
@@ -61,8 +63,8 @@ fn skip_locked_skips_no_row_of_its_own() {
         }
         drop(cursor);
         for trx in [passer, trx] {
-            commit(&rig, trx);
+            commit(&fixture, trx);
         }
-        rig.check_table();
+        fixture.check_table();
     }
 }

@@ -28,14 +28,14 @@ fn row(n: u32) -> Row {
         body: vec![n as u8; 20],
     }
 }
-fn insert(rig: &TableFixture, numbers: impl Iterator<Item = u32>) -> u64 {
-    let mut trx = rig.begin(ReadCommitted);
+fn insert(fixture: &TableFixture, numbers: impl Iterator<Item = u32>) -> u64 {
+    let mut trx = fixture.begin(ReadCommitted);
     let mut rows = 0;
     for n in numbers {
-        rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+        fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
         rows += 1;
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.commit(&mut trx, true).expect("commit");
     rows
 }
 
@@ -48,32 +48,32 @@ fn open(disk: &Arc<SimDisk>) -> (TableFixture, Logged) {
     let config = crate::engine::Config { log, ..config() };
     let engine = Engine::open_still(disk.clone(), config).expect("opens");
     let table = engine.store().tables().open_table("t").expect("table");
-    let rig = TableFixture { engine, table };
-    buffer(&rig, true);
-    (rig, logged)
+    let fixture = TableFixture { engine, table };
+    buffer(&fixture, true);
+    (fixture, logged)
 }
 fn said(logged: &Logged, word: &str) -> Vec<String> {
     let logged = logged.lock();
     logged.iter().filter(|line| line.contains(word)).cloned().collect()
 }
-fn delta(rig: &TableFixture, n: usize) -> Arc<Delta> {
-    rig.table.layout().secondary[n].index.delta.clone().expect("delta")
+fn delta(fixture: &TableFixture, n: usize) -> Arc<Delta> {
+    fixture.table.layout().secondary[n].index.delta.clone().expect("delta")
 }
 /// The table with its rows, nothing pending, closed; and of a leaf of by_group in the middle: its
 /// page, its fences.
 fn filled() -> (Arc<SimDisk>, u32, Vec<u8>, Vec<u8>) {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    buffer(&rig, false);
-    insert(&rig, 0..ROWS);
+    let fixture = TableFixture::create(disk.clone());
+    buffer(&fixture, false);
+    insert(&fixture, 0..ROWS);
     let (page, lower, upper) = {
-        let index = &rig.table.layout().secondary[0].index;
-        let leaf = index.tree.leaf_owning(&rig.store().pool, b"g\x03").expect("read");
+        let index = &fixture.table.layout().secondary[0].index;
+        let leaf = index.tree.leaf_owning(&fixture.store().pool, b"g\x03").expect("read");
         let upper = leaf.upper_fence().expect("not the last");
         (leaf.page_no(), leaf.lower_fence().to_vec(), upper.to_vec())
     };
     assert!(!lower.is_empty(), "not the first");
-    rig.engine.close(Close::Slow).expect("close");
+    fixture.engine.close(Close::Slow).expect("close");
     (disk, page, lower, upper)
 }
 fn break_page(disk: &SimDisk, page: u32) {
@@ -84,80 +84,88 @@ fn lies_in(n: u32, lower: &[u8], upper: &[u8]) -> bool {
     &key[..] >= lower && &key[..] < upper
 }
 /// Inserts those of the rows whose entries of by_group lie in the range. How many.
-fn insert_between(rig: &TableFixture, numbers: Range<u32>, lower: &[u8], upper: &[u8]) -> u64 {
-    insert(rig, numbers.filter(|n| lies_in(*n, lower, upper)))
+fn insert_between(fixture: &TableFixture, numbers: Range<u32>, lower: &[u8], upper: &[u8]) -> u64 {
+    insert(fixture, numbers.filter(|n| lies_in(*n, lower, upper)))
 }
 
 #[test]
 fn a_leaf_that_cannot_be_read_keeps_no_other_from_being_merged() {
     let (disk, page, lower, upper) = filled();
     break_page(&disk, page);
-    let (rig, logged) = open(&disk);
-    let waiting = insert_between(&rig, ROWS..ROWS + 500, &lower, &upper);
-    let others = insert(&rig, (ROWS..ROWS + 500).filter(|n| !lies_in(*n, &lower, &upper)));
+    let (fixture, logged) = open(&disk);
+    let waiting = insert_between(&fixture, ROWS..ROWS + 500, &lower, &upper);
+    let others = insert(&fixture, (ROWS..ROWS + 500).filter(|n| !lies_in(*n, &lower, &upper)));
     assert!(waiting > 0 && others > waiting);
-    rig.engine.set("change_buffer_drain", 1).expect("set");
+    fixture.engine.set("change_buffer_drain", 1).expect("set");
     let mut rounds = Rounds::default();
     let mut n = 0;
-    while rig.store().merge_scheduler().change_report().draining {
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+    while fixture.store().merge_scheduler().change_report().draining {
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
         n += 1;
         assert!(n < 100, "the drain does not end");
     }
     assert_eq!(
-        delta(&rig, 0).entries(),
+        delta(&fixture, 0).entries(),
         waiting,
         "all but those of the leaf are merged"
     );
-    assert_eq!(delta(&rig, 1).entries(), 0);
-    rig.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(delta(&fixture, 1).entries(), 0);
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
     let lines = said(&logged, "by_group");
     assert!(lines.len() == 1, "logged once: {lines:?}");
     for word in ["table t", &format!("page {page}"), "REPAIR TABLE"] {
         assert!(lines[0].contains(word), "{word} is missing in: {lines:?}");
     }
-    assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(ROWS as u64 + 500));
-    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains(&format!("page {page}")));
+    assert_eq!(count(&fixture, &fixture.table, BY_TAG), Ok(ROWS as u64 + 500));
+    assert!(text(count(&fixture, &fixture.table, BY_GROUP).unwrap_err()).contains(&format!("page {page}")));
     // The page comes back.
     break_page(&disk, page);
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
-    rig.check_table();
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(fixture.store().merge_scheduler().change_report().entries, 0);
+    fixture.check_table();
 }
 
 #[test]
 fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
     let (disk, page, lower, upper) = filled();
     break_page(&disk, page);
-    let (rig, logged) = open(&disk);
-    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let (fixture, logged) = open(&disk);
+    fixture.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     let (mut from, mut rows) = (ROWS, ROWS as u64);
     while said(&logged, "quarantined").is_empty() {
-        rows += insert_between(&rig, from..from + 2000, &lower, &upper);
+        rows += insert_between(&fixture, from..from + 2000, &lower, &upper);
         from += 2000;
         disk.advance_us(11_000_000);
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
-        let report = rig.store().merge_scheduler().change_report();
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
+        let report = fixture.store().merge_scheduler().change_report();
         assert!(report.bytes < report.bytes_max, "{report:?}");
         assert!(from < 60_000, "the debt is not bounded: {report:?}");
     }
     assert!(
-        delta(&rig, 0).bytes() > rig.store().change.bytes_max() / 8,
+        delta(&fixture, 0).bytes() > fixture.store().change.bytes_max() / 8,
         "not before it is much"
     );
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    let report = rig.store().merge_scheduler().change_report();
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    let report = fixture.store().merge_scheduler().change_report();
     assert_eq!((report.entries, report.bytes), (0, 0), "what waited is forgotten");
-    assert!(text(count(&rig, &rig.table, BY_GROUP).unwrap_err()).contains("quarantined"));
+    assert!(text(count(&fixture, &fixture.table, BY_GROUP).unwrap_err()).contains("quarantined"));
     // The table is written and read without it, and it comes back.
-    insert(&rig, from..from + 100);
-    assert_eq!(count(&rig, &rig.table, BY_TAG), Ok(rows + 100));
-    rebuild_by_group(&rig);
-    assert_eq!(count(&rig, &rig.table, BY_GROUP), Ok(rows + 100));
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
-    rig.check_table();
+    insert(&fixture, from..from + 100);
+    assert_eq!(count(&fixture, &fixture.table, BY_TAG), Ok(rows + 100));
+    rebuild_by_group(&fixture);
+    assert_eq!(count(&fixture, &fixture.table, BY_GROUP), Ok(rows + 100));
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(fixture.store().merge_scheduler().change_report().entries, 0);
+    fixture.check_table();
 }
 
 /// After a restart pending changes have to be counted before anything of the index is merged. A
@@ -165,32 +173,36 @@ fn what_waits_for_a_broken_leaf_does_not_fill_the_buffer() {
 #[test]
 fn what_cannot_be_counted_does_not_fill_the_buffer() {
     let (disk, ..) = filled();
-    let (rig, _) = open(&disk);
-    insert(&rig, ROWS..ROWS + 3000);
-    let by_group = rig.table.layout().secondary[0].index.id;
-    rig.engine.close(Close::Fast).expect("close");
+    let (fixture, _) = open(&disk);
+    insert(&fixture, ROWS..ROWS + 3000);
+    let by_group = fixture.table.layout().secondary[0].index.id;
+    fixture.engine.close(Close::Fast).expect("close");
     damage(&disk, FIRST_TABLE_FILE, leaf_of(by_group | DELTA_BIT), flip);
-    let (rig, logged) = open(&disk);
-    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let (fixture, logged) = open(&disk);
+    fixture.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     let mut from = ROWS + 3000;
     while said(&logged, "quarantined").is_empty() {
-        insert(&rig, from..from + 200);
+        insert(&fixture, from..from + 200);
         from += 200;
         disk.advance_us(11_000_000);
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
         assert!(
             from < 20_000,
             "the debt is not bounded: {:?}",
-            rig.store().merge_scheduler().change_report()
+            fixture.store().merge_scheduler().change_report()
         );
     }
     assert!(said(&logged, "by_group")[0].contains("REPAIR TABLE"));
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    let report = rig.store().merge_scheduler().change_report();
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    let report = fixture.store().merge_scheduler().change_report();
     assert_eq!((report.entries, report.bytes, report.uncounted), (0, 0, 0));
-    rebuild_by_group(&rig);
-    rig.check_table();
+    rebuild_by_group(&fixture);
+    fixture.check_table();
 }
 
 /// The part that a broken page kept from being counted stayed in the bound for good. The index was
@@ -198,62 +210,67 @@ fn what_cannot_be_counted_does_not_fill_the_buffer() {
 #[test]
 fn what_is_estimated_and_cannot_be_counted_does_not_fill_the_buffer() {
     let (disk, ..) = filled();
-    let (rig, _) = open(&disk);
-    insert(&rig, ROWS..ROWS + 6000);
+    let (fixture, _) = open(&disk);
+    insert(&fixture, ROWS..ROWS + 6000);
     let second = {
-        let (pool, tree) = (&rig.store().pool, delta(&rig, 0).tree);
+        let (pool, tree) = (&fixture.store().pool, delta(&fixture, 0).tree);
         let first = tree.leaf_owning(pool, &[]).expect("read");
         let end = first.upper_fence().expect("two leaves").to_vec();
         drop(first);
         tree.leaf_owning(pool, &end).expect("read").page_no()
     };
-    rig.engine.close(Close::Fast).expect("close");
+    fixture.engine.close(Close::Fast).expect("close");
     break_page(&disk, second);
-    let (rig, logged) = open(&disk);
-    rig.engine.set("change_buffer_max_size", 0).expect("set");
+    let (fixture, logged) = open(&disk);
+    fixture.engine.set("change_buffer_max_size", 0).expect("set");
     let mut rounds = Rounds::default();
     for _ in 0..5 {
         disk.advance_us(11_000_000);
-        rig.store().merge_scheduler().merge_round(&mut rounds).expect("round");
+        fixture
+            .store()
+            .merge_scheduler()
+            .merge_round(&mut rounds)
+            .expect("round");
     }
     assert!(
-        delta(&rig, 0).bytes() < rig.store().change.bytes_max() / 8,
+        delta(&fixture, 0).bytes() < fixture.store().change.bytes_max() / 8,
         "little was counted"
     );
     assert_eq!(
         said(&logged, "quarantined").len(),
         1,
         "{:?}",
-        rig.store().merge_scheduler().change_report()
+        fixture.store().merge_scheduler().change_report()
     );
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    assert_eq!(rig.store().change.fill(), 0);
-    rebuild_by_group(&rig);
-    rig.check_table();
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(fixture.store().change.fill(), 0);
+    rebuild_by_group(&fixture);
+    fixture.check_table();
 }
 
 /// One leaf that had to be split kept all others, which had room, from being merged.
 #[test]
 fn a_full_disk_keeps_no_leaf_with_room_from_being_merged() {
     let (disk, _, lower, upper) = filled();
-    let (rig, logged) = open(&disk);
-    insert(&rig, ROWS..ROWS + 300);
-    let in_leaf = insert_between(&rig, ROWS + 300..60_000, &lower, &upper);
-    rig.engine.checkpoint().expect("checkpoint");
+    let (fixture, logged) = open(&disk);
+    insert(&fixture, ROWS..ROWS + 300);
+    let in_leaf = insert_between(&fixture, ROWS + 300..60_000, &lower, &upper);
+    fixture.engine.checkpoint().expect("checkpoint");
     disk.set_space(Some(disk.used()));
     // The file has free pages.
-    let mut mtr = rig.store().pool.begin();
+    let mut mtr = fixture.store().pool.begin();
     while crate::space::allocate(&mut mtr, FIRST_TABLE_FILE, 0).is_ok() {}
     mtr.commit();
-    rig.store()
+    fixture
+        .store()
         .merge_scheduler()
         .drain_changes()
         .expect("as far as it goes");
-    let left = delta(&rig, 0).entries();
+    let left = delta(&fixture, 0).entries();
     assert!(left > 0, "the disk is not full");
     assert!(left <= in_leaf, "the changes after it are not merged: {left}");
     assert!(said(&logged, "by_group").is_empty(), "nothing is broken");
     disk.set_space(None);
-    rig.store().merge_scheduler().drain_changes().expect("drain");
-    assert_eq!(rig.store().merge_scheduler().change_report().entries, 0);
+    fixture.store().merge_scheduler().drain_changes().expect("drain");
+    assert_eq!(fixture.store().merge_scheduler().change_report().entries, 0);
 }

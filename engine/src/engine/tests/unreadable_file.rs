@@ -15,25 +15,25 @@ use std::time::{Duration, Instant};
 const SECOND_US: u64 = 1_000_000;
 
 /// Table t with deletions that purge is to take out, and nothing of it in the buffer pool.
-fn deleted(rig: &TableFixture, keys: std::ops::Range<u32>) {
-    rig.purge_all();
-    let mut trx = rig.begin(ReadCommitted);
+fn deleted(fixture: &TableFixture, keys: std::ops::Range<u32>) {
+    fixture.purge_all();
+    let mut trx = fixture.begin(ReadCommitted);
     for n in keys {
-        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+        fixture.delete(&mut trx, &pk(n), &row(n)).expect("delete");
     }
-    rig.engine.commit(&mut trx, true).expect("commit");
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.store().pool.discard_file(FIRST_TABLE_FILE);
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    fixture.engine.checkpoint().expect("checkpoint");
+    fixture.store().pool.discard_file(FIRST_TABLE_FILE);
 }
 
 /// Steps of purge that fail before one succeeds, a second each.
-fn steps_that_fail(rig: &TableFixture, disk: &SimDisk) -> u32 {
+fn steps_that_fail(fixture: &TableFixture, disk: &SimDisk) -> u32 {
     for failed in 0..100 {
-        match rig.store().purger().purge_step(50) {
+        match fixture.store().purger().purge_step(50) {
             Ok(_) => return failed,
             Err(e) => assert!(matches!(e, Error::Io(_)), "{e}"),
         }
-        rig.store().pool.check_alive().expect("the engine goes on");
+        fixture.store().pool.check_alive().expect("the engine goes on");
         disk.advance_us(SECOND_US);
     }
     panic!("purge waits for ever");
@@ -43,13 +43,13 @@ fn steps_that_fail(rig: &TableFixture, disk: &SimDisk) -> u32 {
 #[test]
 fn purge_passes_over_what_cannot_be_read_for_long() {
     let disk = filled();
-    let (rig, logged) = reopen(&disk);
-    deleted(&rig, 0..200);
+    let (fixture, logged) = reopen(&disk);
+    deleted(&fixture, 0..200);
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
-    assert!((3..30).contains(&steps_that_fail(&rig, &disk)), "not at once");
-    let passed_over = || rig.engine.counters().purge_passed_over.get();
+    assert!((3..30).contains(&steps_that_fail(&fixture, &disk)), "not at once");
+    let passed_over = || fixture.engine.counters().purge_passed_over.get();
     assert_eq!(passed_over(), 50, "what meets the same failure does not wait again");
-    assert_eq!(steps_that_fail(&rig, &disk), 0);
+    assert_eq!(steps_that_fail(&fixture, &disk), 0);
     assert_eq!(passed_over(), 100);
     let said = logged.lock().join("\n");
     assert_eq!(said.matches("purge passes over").count(), 1, "{said}");
@@ -58,92 +58,92 @@ fn purge_passes_over_what_cannot_be_read_for_long() {
         "{said}"
     );
     disk.refuse(None);
-    rig.purge_all();
-    assert_eq!((passed_over(), rig.store().trx_sys.undo.history_length()), (100, 0));
-    rig.engine.close(Close::Slow).expect("close");
+    fixture.purge_all();
+    assert_eq!((passed_over(), fixture.store().trx_sys.undo.history_length()), (100, 0));
+    fixture.engine.close(Close::Slow).expect("close");
 }
 
 #[test]
 fn a_failure_that_passes_costs_purge_nothing() {
     let disk = filled();
-    let (rig, logged) = reopen(&disk);
-    deleted(&rig, 0..200);
+    let (fixture, logged) = reopen(&disk);
+    deleted(&fixture, 0..200);
     // Again and again, but never for long.
     for _ in 0..20 {
         disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
-        let failed = rig.store().purger().purge_step(50);
+        let failed = fixture.store().purger().purge_step(50);
         assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
         disk.refuse(None);
         disk.advance_us(100 * SECOND_US);
     }
-    rig.purge_all();
-    assert_eq!(rig.engine.counters().purge_passed_over.get(), 0);
+    fixture.purge_all();
+    assert_eq!(fixture.engine.counters().purge_passed_over.get(), 0);
     assert!(!logged.lock().join("\n").contains("purge"), "{:?}", logged.lock());
-    rig.check_table();
+    fixture.check_table();
 }
 
 /// The purge thread took the failure for its own end, and the engine's.
 #[test]
 fn the_purge_thread_outlives_a_file_that_cannot_be_read() {
     let disk = filled();
-    let rig = TableFixture::reopen(disk.clone()).expect("open");
-    deleted(&rig, 0..200);
+    let fixture = TableFixture::reopen(disk.clone()).expect("open");
+    deleted(&fixture, 0..200);
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
     let struck = disk.struck();
-    rig.engine.start_background();
+    fixture.engine.start_background();
     let until = Instant::now() + Duration::from_secs(60);
     while disk.struck() < struck + 2 {
-        rig.store().pool.check_alive().expect("the engine goes on");
+        fixture.store().pool.check_alive().expect("the engine goes on");
         assert!(Instant::now() < until, "purge does not come");
         std::thread::sleep(Duration::from_millis(10));
     }
     disk.refuse(None);
-    while rig.store().trx_sys.undo.history_length() > 0 {
+    while fixture.store().trx_sys.undo.history_length() > 0 {
         assert!(Instant::now() < until, "purge does not go on");
         disk.advance_us(SECOND_US);
         std::thread::sleep(Duration::from_millis(10));
     }
-    assert_eq!(rig.engine.counters().purge_passed_over.get(), 0);
-    rig.check_table();
+    assert_eq!(fixture.engine.counters().purge_passed_over.get(), 0);
+    fixture.check_table();
     // A close that has no time for it is none the worse.
-    deleted(&rig, 200..300);
+    deleted(&fixture, 200..300);
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
-    rig.engine.close(Close::Slow).expect("purge ends early");
+    fixture.engine.close(Close::Slow).expect("purge ends early");
     disk.refuse(None);
-    drop(rig);
-    let rig = TableFixture::reopen(disk).expect("open");
-    rig.purge_all();
-    rig.check_table();
+    drop(fixture);
+    let fixture = TableFixture::reopen(disk).expect("open");
+    fixture.purge_all();
+    fixture.check_table();
 }
 
 /// It ended at the first table that could not be read, without a word of what stayed.
 #[test]
 fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
     let disk = filled();
-    let (rig, logged) = reopen(&disk);
-    rig.purge_all();
-    let (mut of_t, mut of_u) = (rig.begin(ReadCommitted), rig.begin(ReadCommitted));
-    rig.delete(&mut of_t, &pk(7), &row(7)).expect("delete");
+    let (fixture, logged) = reopen(&disk);
+    fixture.purge_all();
+    let (mut of_t, mut of_u) = (fixture.begin(ReadCommitted), fixture.begin(ReadCommitted));
+    fixture.delete(&mut of_t, &pk(7), &row(7)).expect("delete");
     let other = TableFixture {
-        engine: rig.engine.clone(),
-        table: rig.store().tables().open_table("u").expect("table"),
+        engine: fixture.engine.clone(),
+        table: fixture.store().tables().open_table("u").expect("table"),
     };
     other.delete(&mut of_u, &pk(1), &row(1)).expect("delete");
-    rig.engine.commit(&mut of_t, true).expect("commit");
-    rig.engine.commit(&mut of_u, true).expect("commit");
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.store().pool.discard_file(FIRST_TABLE_FILE);
+    fixture.engine.commit(&mut of_t, true).expect("commit");
+    fixture.engine.commit(&mut of_u, true).expect("commit");
+    fixture.engine.checkpoint().expect("checkpoint");
+    fixture.store().pool.discard_file(FIRST_TABLE_FILE);
     disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
-    rig.engine.close(Close::Slow).expect("close");
-    assert_eq!(rig.store().trx_sys.undo.history_length(), 1);
+    fixture.engine.close(Close::Slow).expect("close");
+    assert_eq!(fixture.store().trx_sys.undo.history_length(), 1);
     let said = logged.lock().join("\n");
     assert_eq!(said.matches("purge: ").count(), 1, "{said}");
     assert!(said.contains("purge ends early: 1 transactions stay"), "{said}");
     disk.refuse(None);
-    drop((rig, other));
-    let (rig, logged) = reopen(&disk);
-    rig.engine.close(Close::Slow).expect("close");
-    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
+    drop((fixture, other));
+    let (fixture, logged) = reopen(&disk);
+    fixture.engine.close(Close::Slow).expect("close");
+    assert_eq!(fixture.store().trx_sys.undo.history_length(), 0);
     assert!(!logged.lock().join("\n").contains("purge"), "{:?}", logged.lock());
 }
 
@@ -152,23 +152,23 @@ fn a_slow_close_purges_what_can_be_read_and_says_how_much_stays() {
 #[test]
 fn a_slow_close_tries_undo_that_could_not_be_read_once_more() {
     let disk = filled();
-    let (rig, logged) = reopen(&disk);
-    deleted(&rig, 0..200);
-    rig.store().pool.discard_file(UNDO_FILE);
+    let (fixture, logged) = reopen(&disk);
+    deleted(&fixture, 0..200);
+    fixture.store().pool.discard_file(UNDO_FILE);
     disk.refuse(Some(&file_name(UNDO_FILE)));
-    let failed = rig.store().purger().purge_step(50);
+    let failed = fixture.store().purger().purge_step(50);
     assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
     disk.refuse(None);
-    assert_eq!(rig.store().purger().purge_step(50), Ok(false), "it rests");
-    rig.engine.close(Close::Slow).expect("close");
-    assert_eq!(rig.store().trx_sys.undo.history_length(), 0);
+    assert_eq!(fixture.store().purger().purge_step(50), Ok(false), "it rests");
+    fixture.engine.close(Close::Slow).expect("close");
+    assert_eq!(fixture.store().trx_sys.undo.history_length(), 0);
     assert!(!logged.lock().join("\n").contains("purge"), "{:?}", logged.lock());
 }
 
 /// One more is opened: with room for one, the others are closed.
-fn close_files(rig: &TableFixture) {
+fn close_files(fixture: &TableFixture) {
     const NUMBER: FileId = 0x1000;
-    let files = rig.store().pool.files();
+    let files = fixture.store().pool.files();
     files.add(NUMBER, &file_name(SYSTEM_FILE), false);
     files.get(NUMBER).expect("opened");
     files.remove(NUMBER);
@@ -188,37 +188,37 @@ fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
         };
         let engine = Engine::open_still(disk.clone(), few).expect("opens");
         let table = engine.store().tables().open_table("t").expect("table");
-        let rig = TableFixture { engine, table };
+        let fixture = TableFixture { engine, table };
         let other = TableFixture {
-            engine: rig.engine.clone(),
-            table: rig.store().tables().open_table("u").expect("table"),
+            engine: fixture.engine.clone(),
+            table: fixture.store().tables().open_table("u").expect("table"),
         };
         let file = file_name(other.table.layout().id);
-        rig.engine.set_redo_log(false).expect("off");
+        fixture.engine.set_redo_log(false).expect("off");
         let put = |from: u32| {
-            let mut trx = rig.begin(ReadCommitted);
+            let mut trx = fixture.begin(ReadCommitted);
             for n in from..from + 50 {
-                rig.insert(&mut trx, &pk(n), &row(n)).expect("insert");
+                fixture.insert(&mut trx, &pk(n), &row(n)).expect("insert");
                 other.insert(&mut trx, &pk(n), &row(n)).expect("insert");
             }
-            rig.engine.commit(&mut trx, true).expect("commit");
+            fixture.engine.commit(&mut trx, true).expect("commit");
         };
         put(ROWS);
         if seed % 2 == 0 {
             // Writes the pages, and syncs nothing.
-            rig.engine.checkpoint().expect("pages");
+            fixture.engine.checkpoint().expect("pages");
         }
-        close_files(&rig);
+        close_files(&fixture);
         let mut segments: Vec<_> = disk.list().expect("list");
         segments.retain(|name| name.starts_with("redo_") && name[5..].starts_with('0'));
         segments.sort();
         for _ in 0..2 {
             disk.refuse(Some(&file));
-            let refused = rig.engine.set_redo_log(true);
+            let refused = fixture.engine.set_redo_log(true);
             assert!(matches!(refused, Err(Error::Io(_))), "{refused:?}");
-            rig.store().pool.check_alive().expect("the engine goes on");
+            fixture.store().pool.check_alive().expect("the engine goes on");
             assert!(
-                !rig.engine.redo_log_is_on() && rig.store().redo.is_off(),
+                !fixture.engine.redo_log_is_on() && fixture.store().redo.is_off(),
                 "as it was before"
             );
             disk.refuse(None);
@@ -226,39 +226,39 @@ fn a_log_that_cannot_be_turned_on_stays_off_and_can_be_later() {
         put(ROWS + 50);
         // A segment is not needed.
         disk.refuse(Some(&segments[seed as usize % 2]));
-        rig.engine.set_redo_log(true).expect("now it can");
+        fixture.engine.set_redo_log(true).expect("now it can");
         disk.refuse(None);
         put(ROWS + 100);
         let disk = disk.crash(seed);
-        drop((rig, other));
-        let rig = TableFixture::reopen(disk).expect("nothing is refused");
+        drop((fixture, other));
+        let fixture = TableFixture::reopen(disk).expect("nothing is refused");
         let rows = |table: &str| {
-            let table = rig.store().tables().open_table(table).expect("table");
-            super::damage::count(&rig, &table, 0).expect("it can be read")
+            let table = fixture.store().tables().open_table(table).expect("table");
+            super::damage::count(&fixture, &table, 0).expect("it can be read")
         };
         assert_eq!((rows("t"), rows("u")), (ROWS as u64 + 150, 151), "seed {seed}");
-        rig.check_table();
+        fixture.check_table();
     }
 }
 
 /// A transaction that has deleted rows 0 to 49, with nothing of the table in the buffer pool.
-fn half_done(rig: &TableFixture) -> Trx {
-    rig.purge_all();
-    let mut trx = rig.begin(ReadCommitted);
+fn half_done(fixture: &TableFixture) -> Trx {
+    fixture.purge_all();
+    let mut trx = fixture.begin(ReadCommitted);
     for n in 0..50 {
-        rig.delete(&mut trx, &pk(n), &row(n)).expect("delete");
+        fixture.delete(&mut trx, &pk(n), &row(n)).expect("delete");
     }
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.store().pool.discard_file(FIRST_TABLE_FILE);
+    fixture.engine.checkpoint().expect("checkpoint");
+    fixture.store().pool.discard_file(FIRST_TABLE_FILE);
     trx
 }
 
-fn assert_undone(rig: &TableFixture) {
-    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 0);
-    let rows = super::damage::count(rig, &rig.table, 0).expect("it can be read");
+fn assert_undone(fixture: &TableFixture) {
+    while fixture.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 0);
+    let rows = super::damage::count(fixture, &fixture.table, 0).expect("it can be read");
     assert_eq!(rows, ROWS as u64);
-    rig.check_table();
+    fixture.check_table();
 }
 
 /// ROLLBACK, or that of a statement, met a failing read or no descriptor: that stopped the engine.
@@ -266,26 +266,26 @@ fn assert_undone(rig: &TableFixture) {
 fn a_rollback_waits_for_what_cannot_be_read() {
     for (partial, out_of_files) in [(false, false), (true, false), (false, true)] {
         let disk = filled();
-        let (rig, logged) = super::damage::reopen_with(&disk, 1);
-        let savepoint = rig.store().rollbacks().savepoint(&rig.begin(ReadCommitted));
-        let mut trx = half_done(&rig);
+        let (fixture, logged) = super::damage::reopen_with(&disk, 1);
+        let savepoint = fixture.store().rollbacks().savepoint(&fixture.begin(ReadCommitted));
+        let mut trx = half_done(&fixture);
         if out_of_files {
-            close_files(&rig);
+            close_files(&fixture);
             disk.set_handles(Some(0));
         } else {
             disk.refuse(Some(&file_name(FIRST_TABLE_FILE)));
         }
         if partial {
-            let failed = rig.store().rollbacks().rollback_to(&mut trx, savepoint);
+            let failed = fixture.store().rollbacks().rollback_to(&mut trx, savepoint);
             assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
             assert!(trx.is_doomed(), "half a statement is not committed");
         }
-        let failed = rig.engine.rollback(&mut trx);
+        let failed = fixture.engine.rollback(&mut trx);
         assert!(matches!(failed, Err(Error::Io(_))), "{failed:?}");
         for _ in 0..3 {
-            rig.store().pool.check_alive().expect("the engine goes on");
-            assert_eq!(rig.store().rollbacks().rollbacks_waiting(), 1);
-            assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
+            fixture.store().pool.check_alive().expect("the engine goes on");
+            assert_eq!(fixture.store().rollbacks().rollbacks_waiting(), 1);
+            assert_eq!(fixture.store().rollbacks().retry_rollback(64), Ok(false));
         }
         let said = logged.lock().join("\n");
         for word in ["waits: ", "table t", "clustered index", "if that lasts"] {
@@ -293,8 +293,8 @@ fn a_rollback_waits_for_what_cannot_be_read() {
         }
         disk.set_handles(None);
         disk.refuse(None);
-        assert_undone(&rig);
-        drop((trx, rig));
+        assert_undone(&fixture);
+        drop((trx, fixture));
         reopen(&disk.crash(1)).0.check_table();
     }
 }
@@ -304,56 +304,57 @@ fn a_rollback_waits_for_what_cannot_be_read() {
 #[test]
 fn a_row_is_counted_once_however_often_its_rollback_is_tried() {
     let disk = SimDisk::new(5);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     let long = |n: u32| super::fixture::Row {
         body: vec![n as u8; 1000],
         ..row(n)
     };
     let each = |act: &dyn Fn(&mut Trx, u32)| {
-        let mut trx = rig.begin(ReadCommitted);
+        let mut trx = fixture.begin(ReadCommitted);
         (0..10).for_each(|n| act(&mut trx, n));
         trx
     };
-    let commit = |mut trx: Trx| rig.engine.commit(&mut trx, true).expect("commit");
-    commit(each(&|trx, n| rig.insert(trx, &pk(n), &long(n)).expect("insert")));
-    commit(each(&|trx, n| rig.delete(trx, &pk(n), &long(n)).expect("delete")));
+    let commit = |mut trx: Trx| fixture.engine.commit(&mut trx, true).expect("commit");
+    commit(each(&|trx, n| fixture.insert(trx, &pk(n), &long(n)).expect("insert")));
+    commit(each(&|trx, n| fixture.delete(trx, &pk(n), &long(n)).expect("delete")));
     // Short ones in their place, and no room left beside.
-    let mut trx = each(&|trx, n| rig.insert(trx, &pk(n), &row(n)).expect("insert"));
+    let mut trx = each(&|trx, n| fixture.insert(trx, &pk(n), &row(n)).expect("insert"));
     commit(each(&|trx, n| {
-        rig.insert(trx, &[&pk(n)[..], &[1]].concat(), &long(n + 100))
+        fixture
+            .insert(trx, &[&pk(n)[..], &[1]].concat(), &long(n + 100))
             .expect("insert")
     }));
-    rig.engine.checkpoint().expect("checkpoint");
-    rig.store().pool.discard_file(FIRST_TABLE_FILE);
+    fixture.engine.checkpoint().expect("checkpoint");
+    fixture.store().pool.discard_file(FIRST_TABLE_FILE);
     // The header, without which no page is given out.
     disk.set_bad(Some((&file_name(FIRST_TABLE_FILE), 100)));
-    assert!(matches!(rig.engine.rollback(&mut trx), Err(Error::Io(_))));
+    assert!(matches!(fixture.engine.rollback(&mut trx), Err(Error::Io(_))));
     for _ in 0..3 {
-        assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
+        assert_eq!(fixture.store().rollbacks().retry_rollback(64), Ok(false));
     }
     disk.set_bad(None);
-    while rig.store().rollbacks().retry_rollback(64).expect("it can go on") {}
-    assert_eq!(rig.table.statistics.counts.rows(), 10);
-    rig.check_table();
+    while fixture.store().rollbacks().retry_rollback(64).expect("it can go on") {}
+    assert_eq!(fixture.table.statistics.counts.rows(), 10);
+    fixture.check_table();
 }
 
 /// It waited for a broken page, and the first failing read of a later try stopped the engine.
 #[test]
 fn a_rollback_that_waits_for_a_broken_page_outlives_a_failing_read() {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let leaf = rig.table.layout().clustered.tree.get(&rig.store().pool, &pk(3));
+    let (fixture, _) = reopen(&disk);
+    let leaf = fixture.table.layout().clustered.tree.get(&fixture.store().pool, &pk(3));
     let at = leaf.expect("read").expect("there").page_no() as u64 * PAGE_SIZE as u64 + 5000;
     let name = file_name(FIRST_TABLE_FILE);
-    let mut trx = half_done(&rig);
+    let mut trx = half_done(&fixture);
     disk.flip(&name, at, 1);
-    assert!(rig.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
+    assert!(fixture.engine.rollback(&mut trx).is_err_and(|e| e.is_corrupt()));
     disk.set_bad(Some((&name, at)));
-    assert_eq!(rig.store().rollbacks().retry_rollback(64), Ok(false));
-    rig.store().pool.check_alive().expect("the engine goes on");
+    assert_eq!(fixture.store().rollbacks().retry_rollback(64), Ok(false));
+    fixture.store().pool.check_alive().expect("the engine goes on");
     disk.set_bad(None);
     disk.flip(&name, at, 1);
-    assert_undone(&rig);
+    assert_undone(&fixture);
 }
 
 /// A secondary leaf on a bad sector kept its table's losers from being undone for good. Not at
@@ -362,17 +363,21 @@ fn a_rollback_that_waits_for_a_broken_page_outlives_a_failing_read() {
 fn an_index_that_cannot_be_read_for_long_is_quarantined() {
     for passes in [true, false] {
         let disk = filled();
-        let (rig, logged) = reopen(&disk);
-        let index = rig.table.layout().secondary[0].index.tree;
-        let leaf = index.get(&rig.store().pool, &row(3).group_key(&pk(3)));
+        let (fixture, logged) = reopen(&disk);
+        let index = fixture.table.layout().secondary[0].index.tree;
+        let leaf = index.get(&fixture.store().pool, &row(3).group_key(&pk(3)));
         let at = leaf.expect("read").expect("there").page_no() as u64 * PAGE_SIZE as u64 + 5000;
-        let mut trx = half_done(&rig);
+        let mut trx = half_done(&fixture);
         disk.set_bad(Some((&file_name(FIRST_TABLE_FILE), at)));
-        assert!(matches!(rig.engine.rollback(&mut trx), Err(Error::Io(_))));
-        let is_quarantined = || rig.table.layout().secondary[0].quarantined;
+        assert!(matches!(fixture.engine.rollback(&mut trx), Err(Error::Io(_))));
+        let is_quarantined = || fixture.table.layout().secondary[0].quarantined;
         let mut tries = 0;
-        while rig.store().rollbacks().rollbacks_waiting() > 0 {
-            let _ = rig.store().rollbacks().retry_rollback(64).expect("the engine goes on");
+        while fixture.store().rollbacks().rollbacks_waiting() > 0 {
+            let _ = fixture
+                .store()
+                .rollbacks()
+                .retry_rollback(64)
+                .expect("the engine goes on");
             tries += 1;
             assert!(tries < 30, "it is waited for without end");
             if passes && tries == 5 {
@@ -389,24 +394,26 @@ fn an_index_that_cannot_be_read_for_long_is_quarantined() {
             "{said}"
         );
         if passes {
-            rig.check_table();
+            fixture.check_table();
             continue;
         }
         assert!((3..30).contains(&tries), "not at once");
-        assert_eq!(super::damage::count(&rig, &rig.table, 0), Ok(ROWS as u64));
-        super::damage::rebuild_by_group(&rig);
-        rig.check_table();
+        assert_eq!(super::damage::count(&fixture, &fixture.table, 0), Ok(ROWS as u64));
+        super::damage::rebuild_by_group(&fixture);
+        fixture.check_table();
     }
 }
 
 /// Row 3 was changed, and its page not written; and where that is.
 fn changed() -> (Arc<SimDisk>, u32) {
     let disk = filled();
-    let (rig, _) = reopen(&disk);
-    let mut trx = rig.begin(ReadCommitted);
-    rig.update(&mut trx, &pk(3), &row(3), &changed_row()).expect("update");
-    rig.engine.commit(&mut trx, true).expect("commit");
-    let leaf = rig.table.layout().clustered.tree.get(&rig.store().pool, &pk(3));
+    let (fixture, _) = reopen(&disk);
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut trx, &pk(3), &row(3), &changed_row())
+        .expect("update");
+    fixture.engine.commit(&mut trx, true).expect("commit");
+    let leaf = fixture.table.layout().clustered.tree.get(&fixture.store().pool, &pk(3));
     let no = leaf.expect("read").expect("there").page_no();
     (disk.crash(1), no)
 }
@@ -437,12 +444,12 @@ fn a_start_that_cannot_read_a_page_keeps_the_log() {
         }
         disk.set_bad(None);
         if !copied {
-            let (rig, _) = reopen(&disk);
+            let (fixture, _) = reopen(&disk);
             assert_eq!(
-                rig.get(&mut rig.begin(ReadCommitted), &pk(3), None),
+                fixture.get(&mut fixture.begin(ReadCommitted), &pk(3), None),
                 Ok(Some(changed_row()))
             );
-            rig.check_table();
+            fixture.check_table();
             continue;
         }
         // As dd conv=noerror,sync makes it.
@@ -450,15 +457,15 @@ fn a_start_that_cannot_read_a_page_keeps_the_log() {
         file.write_at(&[0; 4096], at / 4096 * 4096).expect("write");
         file.sync().expect("sync");
         for start in 0..2 {
-            let (rig, logged) = reopen(&disk);
+            let (fixture, logged) = reopen(&disk);
             let said = logged.lock().join("\n");
             let is_named = said.contains("recovery: table t") && said.contains(&format!("page {no}"));
             assert!(is_named || start > 0, "{said}");
-            let mut trx = rig.begin(ReadCommitted);
-            assert!(rig.get(&mut trx, &pk(3), None).is_err_and(|e| e.is_corrupt()));
-            assert!(rig.get(&mut trx, &pk(ROWS - 1), None).is_ok());
+            let mut trx = fixture.begin(ReadCommitted);
+            assert!(fixture.get(&mut trx, &pk(3), None).is_err_and(|e| e.is_corrupt()));
+            assert!(fixture.get(&mut trx, &pk(ROWS - 1), None).is_ok());
             drop(trx);
-            rig.engine.close(Close::Fast).expect("close");
+            fixture.engine.close(Close::Fast).expect("close");
         }
     }
 }
@@ -482,10 +489,10 @@ fn a_start_asks_again_for_a_page() {
         }
         healed.set_bad(None);
     });
-    let (rig, _) = reopen(&disk);
+    let (fixture, _) = reopen(&disk);
     healer.join().expect("joined");
     assert_eq!(
-        rig.get(&mut rig.begin(ReadCommitted), &pk(3), None),
+        fixture.get(&mut fixture.begin(ReadCommitted), &pk(3), None),
         Ok(Some(changed_row()))
     );
 }

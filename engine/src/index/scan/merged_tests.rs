@@ -28,7 +28,7 @@ fn value(stamp: u64, len: usize) -> Vec<u8> {
     value
 }
 struct Run {
-    rig: PoolFixture,
+    fixture: PoolFixture,
     index: Index,
     model: Model,
     rng: Rng,
@@ -36,11 +36,16 @@ struct Run {
 
 impl Run {
     fn new(seed: u64) -> Run {
-        let rig = PoolFixture::create(seed, 512);
-        let trees = new_index(&rig.pool, 0);
+        let fixture = PoolFixture::create(seed, 512);
+        let trees = new_index(&fixture.pool, 0);
         let index = Index::new("i", false, trees.tree, trees.delta);
         let (model, rng) = (Model::new(), Rng(seed));
-        Run { rig, index, model, rng }
+        Run {
+            fixture,
+            index,
+            model,
+            rng,
+        }
     }
     fn delta(&self) -> &Delta {
         self.index.delta.as_ref().unwrap()
@@ -78,7 +83,7 @@ impl Run {
                 Op::Put { key: &key, value: &new }
             }
         };
-        change::submit(&self.rig.pool, &self.index, op).unwrap();
+        change::submit(&self.fixture.pool, &self.index, op).unwrap();
         key
     }
     /// The entry that must come next.
@@ -96,7 +101,7 @@ impl Run {
         .filter(|(key, _)| key[..] >= *lo && hi.is_none_or(|hi| key[..] < *hi))
     }
     fn scan(&mut self, what: &str) {
-        let pool = self.rig.pool.clone();
+        let pool = self.fixture.pool.clone();
         let lo = if self.rng.below(4) == 0 { Vec::new() } else { self.key() };
         let hi = (self.rng.below(4) > 0).then(|| self.key());
         let hi = hi.as_deref();
@@ -148,7 +153,7 @@ impl Run {
         }
     }
     fn point_reads(&mut self, what: &str) {
-        let pool = self.rig.pool.clone();
+        let pool = self.fixture.pool.clone();
         let mut value = Vec::new();
         for _ in 0..100 {
             let key = self.key();
@@ -190,7 +195,7 @@ fn any_range_direction_and_batch_with_changes_pending() {
 #[test]
 fn pending_entries_of_an_empty_base_are_found_from_both_ends() {
     let mut run = Run::new(1);
-    let pool = run.rig.pool.clone();
+    let pool = run.fixture.pool.clone();
     run.delta().buffer().set_test_mode(1);
     for n in 0..10 {
         let (key, value) = (key(n), value(3, n));
@@ -224,7 +229,7 @@ fn pending_entries_of_an_empty_base_are_found_from_both_ends() {
 #[test]
 fn a_dense_leaf_is_reported_once() {
     let run = Run::new(1);
-    let pool = &*run.rig.pool;
+    let pool = &*run.fixture.pool;
     run.delta().buffer().set_test_mode(1);
     for n in 0..40 {
         let (key, value) = (key(n), value(3, n));
@@ -263,7 +268,7 @@ fn a_dense_leaf_is_reported_once() {
 fn readers_meet_every_entry_once_while_all_else_moves() {
     const STABLE: usize = 600;
     let run = Run::new(5);
-    let (pool, index) = (&*run.rig.pool, &run.index);
+    let (pool, index) = (&*run.fixture.pool, &run.index);
     let delta = run.delta();
     delta.buffer().set_test_mode(2);
     let put = |n: usize, stamp: u64| {
@@ -353,7 +358,7 @@ fn read_stable(pool: &Pool, index: &Index, way: Direction, stable: usize, entrie
 #[test]
 fn a_short_range_looks_once_into_each_partition() {
     let run = Run::new(1);
-    let pool = run.rig.pool.clone();
+    let pool = run.fixture.pool.clone();
     run.delta().buffer().set_test_mode(1);
     let put_all = |part: usize| {
         for n in (0..SPREAD).filter(|n| n % 3 == part) {

@@ -1,7 +1,7 @@
 //! A plain scan against a sorted map: any range, direction and batch size, turns, changes between
 //! batches.
 use super::{Batch, Direction, Limit, Scan};
-use crate::btree::tests::fixture::{delete, index_of, put, rig_with_tree, Rng};
+use crate::btree::tests::fixture::{delete, fixture_with_tree, index_of, put, Rng};
 use crate::btree::Intent;
 use std::collections::BTreeSet;
 use std::ops::Bound::{Excluded, Included, Unbounded};
@@ -31,8 +31,8 @@ fn next<'a>(keys: &'a Keys, last: Option<&[u8]>, lo: &[u8], hi: Option<&[u8]>, w
 #[test]
 fn any_range_direction_and_batch() {
     const SPREAD: usize = 6000;
-    let (rig, tree) = rig_with_tree(1, 512);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, 512);
+    let pool = &*fixture.pool;
     let mut rng = Rng(1);
     let mut keys = Keys::new();
     for _ in 0..4000 {
@@ -99,8 +99,8 @@ fn any_range_direction_and_batch() {
 
 #[test]
 fn go_on_from_may_include_the_key() {
-    let (rig, tree) = rig_with_tree(1, 64);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, 64);
+    let pool = &*fixture.pool;
     for n in 0..100 {
         put(pool, &tree, &key(n), b"");
     }
@@ -130,8 +130,8 @@ fn go_on_from_may_include_the_key() {
 
 #[test]
 fn a_long_scan_reads_ahead() {
-    let (rig, tree) = rig_with_tree(1, 64);
-    let pool = &*rig.pool;
+    let (fixture, tree) = fixture_with_tree(1, 64);
+    let pool = &*fixture.pool;
     for n in 0..20_000usize {
         put(pool, &tree, &(n as u64).to_be_bytes(), &[1; 100]);
     }

@@ -30,10 +30,10 @@ fn workload(
         let id = trx.id();
         begun.insert(id);
         let lsn = bed.sys.commit(&mut trx);
-        bed.rig.pool.redo().flush(lsn, FlushMode::Sync)?;
+        bed.fixture.pool.redo().flush(lsn, FlushMode::Sync)?;
         confirmed.insert(id);
         if step % 7 == 0 {
-            bed.rig.pool.flusher().step(20)?;
+            bed.fixture.pool.flusher().step(20)?;
         }
         if step % 5 == 0 {
             while let Some(job) = bed.sys.next_purge(10)? {
@@ -52,15 +52,15 @@ fn workload(
 fn after_a_crash_at_any_write_the_confirmed_commits_are_there() {
     let total = {
         let bed = Bed::create(21);
-        let before = bed.rig.disk.changes();
+        let before = bed.fixture.disk.changes();
         workload(&bed, &mut Rng(5), &mut BTreeSet::new(), &mut BTreeSet::new()).unwrap();
-        bed.rig.disk.changes() - before
+        bed.fixture.disk.changes() - before
     };
     assert!(total > 50);
     for n in 1..=total {
         let bed = Bed::create(21);
         let (mut confirmed, mut begun) = (BTreeSet::new(), BTreeSet::new());
-        bed.rig.disk.crash_at(bed.rig.disk.changes() + n);
+        bed.fixture.disk.crash_at(bed.fixture.disk.changes() + n);
         let outcome = workload(&bed, &mut Rng(5), &mut confirmed, &mut begun);
         assert!(outcome.is_err(), "crash {n} of {total} must be felt");
         let bed = bed.crash(n);

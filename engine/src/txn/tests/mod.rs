@@ -18,26 +18,30 @@ use std::sync::Arc;
 const FRAMES: usize = 256;
 
 pub(in crate::txn) struct Bed {
-    pub(in crate::txn) rig: PoolFixture,
+    pub(in crate::txn) fixture: PoolFixture,
     pub(in crate::txn) sys: Arc<TrxSys>,
     pub(in crate::txn) recovered: Vec<RecoveredTrx>,
 }
 
 impl Bed {
     pub(in crate::txn) fn create(seed: u64) -> Bed {
-        let rig = PoolFixture::create(seed, FRAMES);
-        TrxSys::create(&rig.pool).unwrap();
-        let bed = Bed::open(rig);
+        let fixture = PoolFixture::create(seed, FRAMES);
+        TrxSys::create(&fixture.pool).unwrap();
+        let bed = Bed::open(fixture);
         bed.flush();
         bed
     }
-    pub(in crate::txn) fn open(rig: PoolFixture) -> Bed {
-        let (sys, recovered) = TrxSys::open(rig.pool.clone(), Arc::new(Counters::default())).unwrap();
-        Bed { rig, sys, recovered }
+    pub(in crate::txn) fn open(fixture: PoolFixture) -> Bed {
+        let (sys, recovered) = TrxSys::open(fixture.pool.clone(), Arc::new(Counters::default())).unwrap();
+        Bed {
+            fixture,
+            sys,
+            recovered,
+        }
     }
     /// Stops without a clean end and starts again.
     pub(in crate::txn) fn crash(self, seed: u64) -> Bed {
-        Bed::after(self.rig.disk.crash(seed))
+        Bed::after(self.fixture.disk.crash(seed))
     }
     pub(in crate::txn) fn after(disk: Arc<SimDisk>) -> Bed {
         Bed::open(PoolFixture::recover(disk, FRAMES, &mut |_, _| ()))
@@ -53,18 +57,18 @@ impl Bed {
         if payload.len() % 2 == 0 {
             self.sys.reserve_undo(trx, payload.len())?;
         }
-        let mut mtr = self.rig.pool.begin();
+        let mut mtr = self.fixture.pool.begin();
         let at = self.sys.append_undo(trx, &mut mtr, payload)?;
         trx.note_lsn(mtr.commit());
         Ok(at)
     }
     pub(in crate::txn) fn flush(&self) {
-        let redo = self.rig.pool.redo();
+        let redo = self.fixture.pool.redo();
         redo.flush(redo.lsn(), FlushMode::Sync).unwrap();
     }
     /// Every page of the undo file has an owner.
     pub(in crate::txn) fn check_pages(&self) {
-        let used = space::usage(&self.rig.pool, UNDO_FILE).unwrap().used;
+        let used = space::usage(&self.fixture.pool, UNDO_FILE).unwrap().used;
         let undo = self.sys.undo.stream_pages.get();
         // Header, bitmap, system page; with the first stream a directory page.
         let others = if undo == 0 { 3 } else { 4 };

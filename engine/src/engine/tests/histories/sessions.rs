@@ -90,7 +90,7 @@ pub(super) struct Session {
 
 pub(super) struct World {
     disk: RefCell<Arc<SimDisk>>,
-    rig: RefCell<Rc<TableFixture>>,
+    fixture: RefCell<Rc<TableFixture>>,
     random: RefCell<Random>,
     /// How the engine runs.
     pub(super) level: Level,
@@ -137,7 +137,7 @@ impl World {
         let disk = SimDisk::new(seed);
         let engine = Engine::open_still(disk.clone(), config()).expect("fresh engine");
         let world = World {
-            rig: RefCell::new(Rc::new(TableFixture::with(engine))),
+            fixture: RefCell::new(Rc::new(TableFixture::with(engine))),
             disk: RefCell::new(disk),
             random: RefCell::new(Random(seed)),
             level,
@@ -150,18 +150,18 @@ impl World {
             history: RefCell::default(),
         };
         world.settings();
-        let rig = world.rig();
-        let mut trx = rig.begin(Isolation::ReadCommitted);
+        let fixture = world.fixture();
+        let mut trx = fixture.begin(Isolation::ReadCommitted);
         for n in 0..REGISTERS {
             let row = world.row(SLOTS, None, &[]);
             let key = key_bytes(FIRST_REGISTER + n);
-            rig.insert(&mut trx, &key, &row).expect("inserted");
+            fixture.insert(&mut trx, &key, &row).expect("inserted");
         }
-        rig.engine.commit(&mut trx, true).expect("committed");
+        fixture.engine.commit(&mut trx, true).expect("committed");
         world
     }
-    pub(super) fn rig(&self) -> Rc<TableFixture> {
-        self.rig.borrow().clone()
+    pub(super) fn fixture(&self) -> Rc<TableFixture> {
+        self.fixture.borrow().clone()
     }
     pub(super) fn below(&self, n: u64) -> u64 {
         self.random.borrow_mut().below(n)
@@ -177,8 +177,8 @@ impl World {
     }
     pub(super) fn settings(&self) {
         let loose = self.level == Level::LooseRepeatableRead;
-        let rig = self.rig();
-        let engine = &rig.engine;
+        let fixture = self.fixture();
+        let engine = &fixture.engine;
         engine.set("snapshot_isolation", !loose as u64).expect("set");
         engine.set("flush_log_at_trx_commit", 1).expect("set");
     }
@@ -313,15 +313,15 @@ impl World {
         self.depth.set(self.depth.get() - 1);
     }
     pub(super) fn begin(&self, session: &mut Session, n: usize) {
-        let rig = self.rig();
-        let engine = &rig.engine;
+        let fixture = self.fixture();
+        let engine = &fixture.engine;
         let mut trx = engine.new_trx(Arc::new(ThreadWaiter::new()), n as u64);
         // No other thread runs, so waiting for a lock is over at once.
         engine.start(&mut trx, self.isolation(), 0);
         trx.snapshot_by_locking = true;
         let with_snapshot = self.isolation() == Isolation::RepeatableRead && self.below(8) == 0;
         if with_snapshot {
-            rig.store().trx_sys.visibility.open_view(&mut trx);
+            fixture.store().trx_sys.visibility.open_view(&mut trx);
         }
         *session = Session {
             trx: Some(trx),
@@ -333,10 +333,10 @@ impl World {
     pub(super) fn end(&self, session: &mut Session, n: usize, commit: bool) {
         let mut trx = session.trx.take().expect("begun");
         session.scan = None;
-        let (rig, sent) = (self.rig(), self.now());
+        let (fixture, sent) = (self.fixture(), self.now());
         let end = match commit {
-            true => rig.engine.commit(&mut trx, true).map(|()| End::Committed),
-            false => rig.engine.rollback(&mut trx).map(|()| End::RolledBack),
+            true => fixture.engine.commit(&mut trx, true).map(|()| End::Committed),
+            false => fixture.engine.rollback(&mut trx).map(|()| End::RolledBack),
         };
         self.record(session, n, end.expect("nothing fails here"), sent);
     }
@@ -353,7 +353,7 @@ impl World {
         });
     }
     pub(super) fn step(&self, session: &mut Session, n: usize, turn: Time) {
-        let (step, rig) = (session.steps[session.at], self.rig());
+        let (step, fixture) = (session.steps[session.at], self.fixture());
         if session.scan.is_none() {
             session.sent = turn;
         }
@@ -362,9 +362,9 @@ impl World {
         }
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() && self.isolation() <= Isolation::ReadCommitted {
-            rig.store().trx_sys.visibility.close_view(trx);
+            fixture.store().trx_sys.visibility.close_view(trx);
         }
-        let before = rig.store().rollbacks().savepoint(trx);
+        let before = fixture.store().rollbacks().savepoint(trx);
         let known = session.ops.len();
         match self.perform(session, step) {
             Ok(true) => (session.at, session.tries) = (session.at + 1, 0),
@@ -374,7 +374,7 @@ impl World {
                 session.ops.truncate(known);
                 session.scan = None;
                 let trx = session.trx.as_mut().expect("begun");
-                rig.store().rollbacks().rollback_to(trx, before).expect("undone");
+                fixture.store().rollbacks().rollback_to(trx, before).expect("undone");
             }
             Err(Error::LockWaitTimeout | Error::Deadlock | Error::Conflict | Error::Duplicate { .. }) => {
                 self.end(session, n, false);
@@ -388,18 +388,18 @@ impl World {
     pub(super) fn background(&self) {
         match self.below(100) {
             // Both take their time.
-            0 => self.rig().engine.checkpoint().expect("checkpoint"),
+            0 => self.fixture().engine.checkpoint().expect("checkpoint"),
             1 => self.crash(),
             2..=10 => {}
             _ => self.beside(),
         }
     }
     fn beside(&self) {
-        let rig = self.rig();
-        let store = rig.store();
+        let fixture = self.fixture();
+        let store = fixture.store();
         match self.below(10) {
             0..=3 => drop(store.purger().purge_step(1 + self.below(30) as usize).expect("purge")),
-            4..=6 => rig.merge_some(&mut self.random.borrow_mut()).expect("merge"),
+            4..=6 => fixture.merge_some(&mut self.random.borrow_mut()).expect("merge"),
             _ => {
                 let pages = 1 + self.below(20) as usize;
                 store.pool.flusher().step(pages).expect("flush");
@@ -426,7 +426,7 @@ impl World {
         let mut losers = crate::engine::steps::LoserRollback::new(engine.in_doubt.take_losers());
         while losers.step(engine.store(), 10).expect("rollback") {}
         let table = engine.store().tables().open_table("t").expect("open");
-        *self.rig.borrow_mut() = Rc::new(TableFixture { engine, table });
+        *self.fixture.borrow_mut() = Rc::new(TableFixture { engine, table });
         self.settings();
         self.depth.set(0);
     }
@@ -438,15 +438,15 @@ impl World {
                 self.end(&mut session, n, false);
             }
         }
-        let rig = self.rig();
-        let mut trx = rig.begin(Isolation::RepeatableRead);
-        let rows = rig.scan(&mut trx, 0, false, false, None).expect("scan");
-        rig.engine.commit(&mut trx, false).expect("commit");
+        let fixture = self.fixture();
+        let mut trx = fixture.begin(Isolation::RepeatableRead);
+        let rows = fixture.scan(&mut trx, 0, false, false, None).expect("scan");
+        fixture.engine.commit(&mut trx, false).expect("commit");
         let each = |f: &Scanned| (item(key_of(&f.pk)), seen(key_of(&f.pk), &Row::decode(&f.row)));
         let left = rows.iter().map(each).filter(|(_, seen)| *seen != Seen::Nothing);
         let mut history = self.history.take();
         history.left = Some(left.collect());
-        rig.check_table();
+        fixture.check_table();
         history
     }
 }

@@ -44,12 +44,12 @@ impl World {
             Step::InsertTwo(slot) => self.insert_two(session, slot)?,
             Step::Savepoint => {
                 let trx = session.trx.as_ref().expect("begun");
-                session.savepoint = Some(self.rig().store().rollbacks().savepoint(trx));
+                session.savepoint = Some(self.fixture().store().rollbacks().savepoint(trx));
             }
             Step::RollbackTo => {
                 let savepoint = session.savepoint.take().expect("set before");
                 let trx = session.trx.as_mut().expect("begun");
-                self.rig().store().rollbacks().rollback_to(trx, savepoint)?;
+                self.fixture().store().rollbacks().rollback_to(trx, savepoint)?;
             }
         }
         Ok(true)
@@ -59,7 +59,7 @@ impl World {
 
     fn get(&self, session: &mut Session, key: u32, lock: Lock) -> Result<Option<Row>> {
         let trx = session.trx.as_mut().expect("begun");
-        self.rig().get(trx, &key_bytes(key), self.choice(lock).mode)
+        self.fixture().get(trx, &key_bytes(key), self.choice(lock).mode)
     }
     fn note(&self, session: &mut Session, key: u32, row: Option<&Row>, path: Path, lock: Lock) {
         let seen = row.map_or(Seen::Nothing, |row| seen(key, row));
@@ -84,7 +84,7 @@ impl World {
     fn insert_two(&self, session: &mut Session, slot: u32) -> Result<()> {
         let keys = [self.key(slot) + SLOTS, self.key((slot + 1) % SLOTS)];
         let before = self
-            .rig()
+            .fixture()
             .store()
             .rollbacks()
             .savepoint(session.trx.as_ref().expect("begun"));
@@ -94,7 +94,7 @@ impl World {
         let failed = matches!(inserted, Err(Error::Duplicate { .. }));
         if failed {
             let trx = session.trx.as_mut().expect("begun");
-            self.rig().store().rollbacks().rollback_to(trx, before)?;
+            self.fixture().store().rollbacks().rollback_to(trx, before)?;
         } else {
             inserted?;
         }
@@ -139,7 +139,7 @@ impl World {
         }
         // Two statements: a rollback to a savepoint gives back locks of rows that the same
         // statement changed.
-        self.rig()
+        self.fixture()
             .store()
             .rollbacks()
             .savepoint(session.trx.as_ref().expect("begun"));
@@ -154,12 +154,12 @@ impl World {
             (Some(_), None) => return Err(Error::Conflict),
             (Some(now), _) if remove => {
                 let trx = session.trx.as_mut().expect("begun");
-                self.rig().delete(trx, &key_bytes(key), &now)?;
+                self.fixture().delete(trx, &key_bytes(key), &now)?;
             }
             // REPLACE: the row goes and comes.
             (Some(now), _) if self.below(3) == 0 => {
-                let (trx, rig) = (session.trx.as_mut().expect("begun"), self.rig());
-                rig.delete(trx, &key_bytes(key), &now)?;
+                let (trx, fixture) = (session.trx.as_mut().expect("begun"), self.fixture());
+                fixture.delete(trx, &key_bytes(key), &now)?;
                 self.put(session, key, None, value, &[])?;
             }
             (now, _) => self.put(session, key, now, value, &[])?,
@@ -200,8 +200,8 @@ impl World {
         let new = self.row(slot, Some(value as u16), list);
         let trx = session.trx.as_mut().expect("begun");
         match old {
-            Some(old) => self.rig().update(trx, &key_bytes(key), &old, &new),
-            None => self.rig().insert(trx, &key_bytes(key), &new),
+            Some(old) => self.fixture().update(trx, &key_bytes(key), &old, &new),
+            None => self.fixture().insert(trx, &key_bytes(key), &new),
         }
     }
 
@@ -210,7 +210,7 @@ impl World {
         let trx = session.trx.as_mut().expect("begun");
         if session.scan.is_none() {
             let backward = self.below(3) == 0;
-            session.scan = Some(begin_scan(&self.rig(), trx, aim, self.choice(lock), backward)?);
+            session.scan = Some(begin_scan(&self.fixture(), trx, aim, self.choice(lock), backward)?);
         }
         let scan = session.scan.as_mut().expect("begun");
         for _ in 0..1 + self.below(6) {
@@ -226,7 +226,7 @@ impl World {
             let key = key_of(found.pk);
             if scan.cursor.was_semi_consistent() {
                 // It is wanted: so it is read again, with the lock.
-                let row = self.rig().get(trx, &key_bytes(key), Some(LockMode::Exclusive))?;
+                let row = self.fixture().get(trx, &key_bytes(key), Some(LockMode::Exclusive))?;
                 scan.found.extend(row.map(|row| (key, seen(key, &row))));
                 continue;
             }
@@ -321,13 +321,13 @@ fn places(aim: Aim) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     }
 }
 
-fn begin_scan(rig: &TableFixture, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bool) -> Result<Scan> {
+fn begin_scan(fixture: &TableFixture, trx: &mut Trx, aim: Aim, lock: LockChoice, backward: bool) -> Result<Scan> {
     let (index, covering) = match aim {
         Aim::All => (BY_TAG, true),
         Aim::RegistersByKey => (0, false),
         _ => (BY_GROUP, false),
     };
-    let mut cursor = rig.store().cursor(rig.table.clone());
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
     cursor.set_semi_consistent(index == 0 && trx.isolation <= Isolation::ReadCommitted);
     cursor.begin(trx, index, lock, covering)?;
     if let Some((lo, hi)) = places(aim) {

@@ -40,7 +40,7 @@ fn several_records_in_one_mini_transaction() {
     let mut trx = bed.trx();
     bed.sys.ensure_id(&mut trx).unwrap();
     bed.sys.reserve_undo(&mut trx, 50_000).unwrap();
-    let mut mtr = bed.rig.pool.begin();
+    let mut mtr = bed.fixture.pool.begin();
     let at: Vec<UndoPtr> = (0..40u8)
         .map(|n| bed.sys.append_undo(&mut trx, &mut mtr, &[n; 1200]).unwrap())
         .collect();
@@ -70,11 +70,11 @@ fn the_log_carries_little_more_than_the_records() {
     let bed = Bed::create(4);
     let mut trx = bed.trx();
     bed.append(&mut trx, &[1; 50]).unwrap();
-    let before = bed.rig.pool.redo().lsn();
+    let before = bed.fixture.pool.redo().lsn();
     for _ in 0..100 {
         bed.append(&mut trx, &[2; 50]).unwrap();
     }
-    let overhead = (bed.rig.pool.redo().lsn() - before) / 100 - 50;
+    let overhead = (bed.fixture.pool.redo().lsn() - before) / 100 - 50;
     assert!(overhead <= 40, "{overhead} bytes a record");
 }
 
@@ -123,7 +123,7 @@ fn a_prepared_transaction_survives_until_decided() {
     bed.append(&mut trx, b"undone").unwrap();
     bed.sys.rolled_back_to(&mut trx, top);
     let lsn = bed.sys.prepare(&mut trx, &xid).unwrap();
-    bed.rig.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
+    bed.fixture.pool.redo().flush(lsn, FlushMode::Sync).unwrap();
     let id = trx.id();
     let bed = bed.crash(2).crash(3);
     let prepared = bed.recovered[0].clone();
@@ -277,7 +277,7 @@ fn a_full_disk_fails_the_statement_and_not_the_commit() {
     let (mut a, mut b) = (bed.trx(), bed.trx());
     bed.append(&mut a, b"a").unwrap();
     bed.append(&mut b, b"b").unwrap();
-    bed.rig.disk.set_space(Some(0));
+    bed.fixture.disk.set_space(Some(0));
     let mut n = 0;
     let full = loop {
         match bed.append(&mut a, &vec![1; 3000 + n % 2]) {
@@ -292,7 +292,7 @@ fn a_full_disk_fails_the_statement_and_not_the_commit() {
     a.set_position(vec![7; POSITION_MAX]);
     assert!(bed.sys.commit(&mut a) > 0);
     bed.sys.end_rollback(&mut b).unwrap();
-    bed.rig.pool.check_alive().unwrap();
+    bed.fixture.pool.check_alive().unwrap();
 }
 
 #[test]
@@ -301,10 +301,10 @@ fn a_commit_on_a_poisoned_engine_is_seen_but_never_confirmed() {
     let (mut a, mut b, mut reader) = (bed.trx(), bed.trx(), bed.trx());
     let ida = bed.append(&mut a, b"a").map(|_| a.id()).unwrap();
     let idb = bed.append(&mut b, b"b").map(|_| b.id()).unwrap();
-    bed.rig.pool.poison("a test");
+    bed.fixture.pool.poison("a test");
     let lsn = bed.sys.commit(&mut a);
     for mode in [FlushMode::Write, FlushMode::Sync] {
-        let flushed = bed.rig.pool.redo().flush(lsn, mode);
+        let flushed = bed.fixture.pool.redo().flush(lsn, mode);
         assert!(matches!(flushed, Err(Error::Poisoned(_))));
     }
     assert!(matches!(bed.sys.end_rollback(&mut b), Err(Error::Poisoned(_))));
@@ -356,10 +356,10 @@ fn an_end_that_cannot_be_written_uses_up_no_number() {
     let mut trx = bed.trx();
     let at = bed.append(&mut trx, &[1; 50]).unwrap();
     bed.flush();
-    bed.rig.pool.flush_all().unwrap();
+    bed.fixture.pool.flush_all().unwrap();
     let place = at.page as u64 * crate::pool::PAGE_SIZE as u64 + 5000;
-    bed.rig.disk.flip(&space::file_name(UNDO_FILE), place, 1);
-    bed.rig.pool.discard_file(UNDO_FILE);
+    bed.fixture.disk.flip(&space::file_name(UNDO_FILE), place, 1);
+    bed.fixture.pool.discard_file(UNDO_FILE);
     let next = || bed.sys.visibility.next_number();
     let before = next();
     for _ in 0..10 {
@@ -370,7 +370,7 @@ fn an_end_that_cannot_be_written_uses_up_no_number() {
     let mut reader = bed.trx();
     assert_eq!(bed.sys.visibility.open_view(&mut reader).commit_no, before);
     bed.sys.commit(&mut reader);
-    bed.rig.disk.flip(&space::file_name(UNDO_FILE), place, 1);
+    bed.fixture.disk.flip(&space::file_name(UNDO_FILE), place, 1);
     bed.sys.end_rollback(&mut trx).unwrap();
     assert_eq!(next(), before + 1);
 }
@@ -390,7 +390,7 @@ fn a_prepared_transaction_has_room_to_be_rolled_back() {
         let (mut trx, mut filler) = (bed.trx(), bed.trx());
         bed.append(&mut trx, &[1; 50]).unwrap();
         bed.append(&mut filler, &[1; 50]).unwrap();
-        bed.rig.disk.set_space(Some(bed.rig.disk.used()));
+        bed.fixture.disk.set_space(Some(bed.fixture.disk.used()));
         while bed.append(&mut filler, &[2; 4001]).is_ok() {}
         // The last page of its stream: nothing more can be had.
         let left = |trx: &Trx| crate::pool::PAGE_SIZE - trx.active.as_ref().unwrap().stream.as_ref().unwrap().at;

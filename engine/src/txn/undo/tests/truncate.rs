@@ -11,8 +11,8 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const KEPT: u32 = 32;
 
 fn pages(bed: &Bed) -> u32 {
-    let pages = space::usage(&bed.rig.pool, UNDO_FILE).unwrap().pages;
-    let len = bed.rig.disk.bytes("00000002.slu").unwrap().len();
+    let pages = space::usage(&bed.fixture.pool, UNDO_FILE).unwrap().pages;
+    let len = bed.fixture.disk.bytes("00000002.slu").unwrap().len();
     assert!(len >= pages as usize * PAGE_SIZE);
     pages
 }
@@ -62,7 +62,7 @@ fn what_purge_has_freed_is_cut_off_and_the_streams_live_on() {
     shrink(&bed);
     assert!(pages(&bed) <= 2 * KEPT + 1, "{} pages are left", pages(&bed));
     assert_eq!(
-        bed.rig.disk.bytes("00000002.slu").unwrap().len(),
+        bed.fixture.disk.bytes("00000002.slu").unwrap().len(),
         pages(&bed) as usize * PAGE_SIZE
     );
     bed.check_pages();
@@ -113,12 +113,12 @@ fn a_start_cuts_what_a_crash_left_behind_the_end() {
     purge_all(&bed);
     shrink(&bed);
     bed.flush();
-    let file = bed.rig.pool.files().get(UNDO_FILE).unwrap().file;
+    let file = bed.fixture.pool.files().get(UNDO_FILE).unwrap().file;
     file.set_len(500 * PAGE_SIZE as u64).unwrap();
     file.sync().unwrap();
     let bed = bed.crash(1);
     assert_eq!(
-        bed.rig.disk.bytes("00000002.slu").unwrap().len(),
+        bed.fixture.disk.bytes("00000002.slu").unwrap().len(),
         pages(&bed) as usize * PAGE_SIZE
     );
     bed.check_pages();
@@ -162,9 +162,9 @@ fn cuts_and_writers_under_threads() {
             while !stop.load(Ordering::Relaxed) {
                 bed.sys.truncate_undo(8).unwrap();
                 cut.store(bed.sys.counters.undo_pages_cut.get(), Ordering::Relaxed);
-                bed.rig.pool.flusher().step(20).unwrap();
+                bed.fixture.pool.flusher().step(20).unwrap();
                 // Or the writers wait for ever for room in the log.
-                bed.rig.checkpoint();
+                bed.fixture.checkpoint();
             }
         });
         writers.into_iter().for_each(|w| w.join().unwrap());
