@@ -505,7 +505,7 @@ ForeignRename::ForeignRename(THD *thd, const char *from, const char *to) : m_fro
 {
   if (begins_with(last_part(to), "#sql-"))
   {
-    m_mode.kind= SLC_RENAME_ASIDE;
+    m_mode.kind= SLC_RENAME_OUT_OF_PLACE;
     return;
   }
   const bool from_work= begins_with(last_part(from), "#sql-"), from_backup= begins_with(last_part(from), "#sql-backup-");

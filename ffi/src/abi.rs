@@ -185,7 +185,7 @@ pub struct slc_rename {
     pub foreign_names: *const *const c_char,
     pub replaces: *const c_char,
 }
-pub const SLC_RENAME_ASIDE: u32 = 1;
+pub const SLC_RENAME_OUT_OF_PLACE: u32 = 1;
 pub const SLC_RENAME_INTO_PLACE: u32 = 2;
 #[repr(C)]
 pub struct slc_foreign_info {

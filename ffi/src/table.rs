@@ -143,7 +143,7 @@ pub unsafe extern "C" fn slc_table_rename(
             let foreign_names = foreign_names.map(|text| Ok(name(*text)?.to_string()));
             let mode = RenameMode {
                 kind: match mode.kind {
-                    SLC_RENAME_ASIDE => RenameKind::Aside,
+                    SLC_RENAME_OUT_OF_PLACE => RenameKind::OutOfPlace,
                     SLC_RENAME_INTO_PLACE => RenameKind::IntoPlace,
                     _ => RenameKind::Rename,
                 },
@@ -221,10 +221,10 @@ pub unsafe extern "C" fn slc_table_check_decided(
 ) -> slc_err {
     let engine = unsafe { slc_engine::of(engine) };
     enter(engine, || {
-        let Some(undecided) = engine.in_doubt.find_writer(unsafe { name(table)? }, losers != 0)? else {
+        let Some(writer) = engine.in_doubt.find_writer(unsafe { name(table)? }, losers != 0)? else {
             return Ok(());
         };
-        unsafe { *by = undecided };
+        unsafe { *by = writer };
         Err(Error::Locked)
     })
 }

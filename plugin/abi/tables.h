@@ -71,7 +71,7 @@ slc_err slc_table_create(slc_engine *, const char *name, const slc_table_def *);
 slc_err slc_table_drop(slc_engine *, const char *name, const char *orphans);
 /* What a new name means to the foreign keys that name the table: they follow; they mean the table
    still, until another one has the old name; they mean this table from now on. */
-enum { SLC_RENAME = 0, SLC_RENAME_ASIDE = 1, SLC_RENAME_INTO_PLACE = 2 };
+enum { SLC_RENAME = 0, SLC_RENAME_OUT_OF_PLACE = 1, SLC_RENAME_INTO_PLACE = 2 };
 typedef struct {
   uint32_t kind;             /* SLC_RENAME... */
   uint8_t unchecked;         /* children that wait for the table need not fit */

@@ -56,7 +56,7 @@ impl Checkpointer {
         } else if store.redo.wanted() {
             store.pool.flusher().wake_cleaner();
         }
-        store.redo.settle()
+        store.redo.adjust_segments()
     }
 }
 

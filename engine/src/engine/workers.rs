@@ -244,7 +244,7 @@ fn checkpoint_loop(store: &Store, stop: &Stop, mut logged: u64, log: &LogSink) -
         stop.sleep(if store.redo.wanted() { 5 } else { CHECKPOINT_TICK_MS });
         checkpointer.step(store)?;
         let capacity = store.redo.capacity();
-        if capacity != logged && store.redo.is_settled() {
+        if capacity != logged && store.redo.has_all_segments() {
             let text = format!("redo log: resized from {} to {} MiB", logged >> 20, capacity >> 20);
             log(Level::Info, &text);
             logged = capacity;

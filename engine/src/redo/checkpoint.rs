@@ -109,18 +109,18 @@ impl Redo {
     /// One bounded step (I7) that brings the files nearer to the capacity, even when nothing is
     /// written and no checkpoint comes. On a full disk the step does nothing; the ring grows when
     /// there is room again.
-    pub fn settle(&self) -> Result<()> {
+    pub fn adjust_segments(&self) -> Result<()> {
         let _control = self.control.lock();
         let checkpoint = self.checkpoint_lsn();
-        if !self.is_on() || self.is_poisoned() || self.ring.is_settled(checkpoint) {
+        if !self.is_on() || self.is_poisoned() || self.ring.has_all_segments(checkpoint) {
             return Ok(());
         }
         let recycled = self.ring.recycle(checkpoint, self.kept_for_copy());
         self.poison_on_error(recycled)
     }
     /// There are as many segment files as the capacity asks for.
-    pub fn is_settled(&self) -> bool {
-        self.ring.is_settled(self.checkpoint_lsn())
+    pub fn has_all_segments(&self) -> bool {
+        self.ring.has_all_segments(self.checkpoint_lsn())
     }
 }
 

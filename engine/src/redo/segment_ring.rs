@@ -377,7 +377,7 @@ impl SegmentRing {
         self.segment_of(checkpoint + self.capacity()).max(numbers.used + 1)
     }
     /// There are as many files as the capacity asks for.
-    pub fn is_settled(&self, checkpoint: Lsn) -> bool {
+    pub fn has_all_segments(&self, checkpoint: Lsn) -> bool {
         let numbers = self.numbers.lock();
         numbers.last == self.last_wanted(&numbers, checkpoint)
     }

@@ -328,6 +328,12 @@ fn names_that_users_see_use_the_words_of_the_field() {
 }
 
 #[test]
+fn public_items_use_the_words_of_the_field() {
+    let found = all_sources().iter().flat_map(words::banned_items).collect();
+    report("items whose names only their writer understands", found);
+}
+
+#[test]
 fn pages_of_documents_are_short() {
     let mut found = Vec::new();
     for source in documents().iter().filter(|source| source.name.starts_with("docs/")) {

@@ -1,5 +1,5 @@
 //! The language of comments: its width, its sentences, and words that it does without.
-use super::source::{comment, documents, plugin_sources, root, Source};
+use super::source::{code, comment, documents, plugin_sources, root, Source};
 use std::fs;
 
 pub const WIDTH_MAX: usize = 100;
@@ -156,6 +156,41 @@ pub fn banned_names() -> Vec<String> {
         out.extend(found.map(|name| format!("{name}: \"{word}\": write {instead}")));
     }
     out
+}
+
+/// Banned words in the names of a crate's public items.
+pub fn banned_items(source: &Source) -> Vec<String> {
+    const KINDS: &[&str] = &["fn", "struct", "enum", "const", "static", "type", "trait", "mod"];
+    let mut out = Vec::new();
+    for (n, line) in source.lines.iter().enumerate() {
+        let mut words = code(line).trim_start().split([' ', '(', '<', ':', ';', '{', ')']);
+        if words.next() != Some("pub") {
+            continue;
+        }
+        let Some(name) = words.skip_while(|word| !KINDS.contains(word)).nth(1) else {
+            continue;
+        };
+        for (word, instead) in BANNED {
+            if parts(name).iter().any(|part| is_word_or_plural(part, word)) {
+                out.push(format!("{}:{}: {name}: write {instead}", source.name, n + 1));
+            }
+        }
+    }
+    out
+}
+
+/// The words of a name, in small letters.
+fn parts(name: &str) -> Vec<String> {
+    let mut spaced = String::new();
+    let mut after_small = false;
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && after_small {
+            spaced.push('_');
+        }
+        after_small = c.is_ascii_lowercase();
+        spaced.extend(c.to_lowercase());
+    }
+    spaced.split('_').map(str::to_string).collect()
 }
 
 /// Without what stands between back quotes: that is code.

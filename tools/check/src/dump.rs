@@ -33,12 +33,12 @@ pub fn dump(store: &Store, table: &Table, undone: &[u64], out: &mut dyn Write) -
         )?;
     }
     // Rows of a table that was altered: their definitions, as plugin/row_history.h draws them.
-    let is_told = |line: &&str| {
+    let is_definition = |line: &&str| {
         ["form ", "added ", "rows ", "key "]
             .iter()
             .any(|word| line.starts_with(word))
     };
-    for line in table.schema.lines().filter(is_told) {
+    for line in table.schema.lines().filter(is_definition) {
         writeln!(out, "# {line}")?;
     }
     // Pages that a load gave back still look like what it wrote. Where the free-space map is

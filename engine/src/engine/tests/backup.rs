@@ -418,9 +418,9 @@ fn a_copy_that_lags_fails_and_stops_no_writer() {
     assert!(matches!(backup.step(), Err(Error::Full(text)) if text.contains("too slow")));
     drop(backup);
     world.engine.checkpoint().expect("checkpoint");
-    world.engine.store().redo.settle().expect("settle");
+    world.engine.store().redo.adjust_segments().expect("a segment");
     assert!(!redo.is_copied());
-    let disk_bytes = (0..40).map(|_| redo.settle().expect("settle")).count();
+    let disk_bytes = (0..40).map(|_| redo.adjust_segments().expect("a segment")).count();
     assert_eq!(disk_bytes, 40);
     redo.publish_gauges();
     let bytes = world.engine.counters().redo_log_disk_bytes.get();

@@ -209,7 +209,7 @@ fn a_table_that_replaces_another_gets_its_children() {
         .create_table_as("new", &spec(&[&["z"]]), replacing("p"))
         .expect("create");
     tables
-        .rename_table_as("p", "aside", &mode(RenameKind::Aside))
+        .rename_table_as("p", "aside", &mode(RenameKind::OutOfPlace))
         .expect("renamed");
     assert_eq!(bound(tables, "c").0, ["f"], "bound to the table that was moved");
     assert_eq!(bound(tables, "aside").1, ["f"]);
@@ -229,7 +229,7 @@ fn a_table_that_replaces_another_gets_its_children() {
     let made = tables.open_table("new").expect("there");
     assert!(made.foreign().as_ref().expect("some").references[0].is_carried_over);
     tables
-        .rename_table_as("c", "aside", &mode(RenameKind::Aside))
+        .rename_table_as("c", "aside", &mode(RenameKind::OutOfPlace))
         .expect("renamed");
     tables
         .rename_table_as("new", "c", &mode(RenameKind::IntoPlace))

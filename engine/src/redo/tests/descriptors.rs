@@ -61,7 +61,7 @@ fn a_change_is_refused_while_no_segment_can_be_made_ahead() {
         matches!(&refused, Error::Full(why) if why.contains("too many open files")),
         "{refused:?}"
     );
-    redo.settle().unwrap();
+    redo.adjust_segments().unwrap();
     assert!(matches!(redo.reserve_to_go_on(), Err(Error::Full(_))));
     redo.check_alive().unwrap();
     disk.set_handles(None);
@@ -83,10 +83,10 @@ fn no_checkpoint_stops_when_no_segment_can_be_opened() {
     disk.set_handles(Some(disk.handles()));
     redo.write_checkpoint(last, b"").unwrap();
     assert_eq!(redo.checkpoint_lsn(), last);
-    assert!(disk.struck() > 0 && !redo.is_settled());
+    assert!(disk.struck() > 0 && !redo.has_all_segments());
     disk.set_handles(None);
-    (0..100).for_each(|_| redo.settle().unwrap());
-    assert!(redo.is_settled());
+    (0..100).for_each(|_| redo.adjust_segments().unwrap());
+    assert!(redo.has_all_segments());
 }
 
 #[test]

@@ -9,7 +9,7 @@ fn a_full_disk_leaves_the_log_off_and_it_can_be_turned_on_later() {
     for fault in 1.. {
         let disk = SimDisk::new(1);
         let redo = create(&disk);
-        (0..4).for_each(|_| redo.settle().unwrap());
+        (0..4).for_each(|_| redo.adjust_segments().unwrap());
         redo.turn_off().unwrap();
         redo.append(&group(1, 100));
         disk.fail_change(disk.changes() + fault, Fault::Full);
@@ -46,7 +46,7 @@ fn a_log_that_is_off_can_be_turned_on_without_its_files() {
     for gone in [0..1, 1..2, 0..9] {
         let disk = SimDisk::new(1);
         let redo = create(&disk);
-        (0..4).for_each(|_| redo.settle().unwrap());
+        (0..4).for_each(|_| redo.adjust_segments().unwrap());
         redo.turn_off().unwrap();
         for number in gone {
             disk.remove(&segment_name(number)).unwrap();
@@ -68,7 +68,7 @@ fn a_log_that_is_off_can_be_turned_on_without_its_files() {
 fn a_log_that_is_off_stays_off_while_its_directory_is_away() {
     let disk = SimDisk::new(1);
     let redo = create(&disk);
-    (0..4).for_each(|_| redo.settle().unwrap());
+    (0..4).for_each(|_| redo.adjust_segments().unwrap());
     redo.turn_off().unwrap();
     disk.refuse(Some(""));
     for _ in 0..2 {

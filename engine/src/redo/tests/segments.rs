@@ -68,7 +68,7 @@ fn a_start_with_a_smaller_capacity_keeps_what_recovery_needs() {
         let disk = disk.crash(1);
         let (groups, _, redo) = reopen(&disk).unwrap();
         assert_eq!(groups.len() as u64, count);
-        (0..100).for_each(|_| redo.settle().unwrap());
+        (0..100).for_each(|_| redo.adjust_segments().unwrap());
         let disk = disk.crash(2);
         let (groups, ..) = reopen(&disk).unwrap();
         assert_eq!(groups.len() as u64, count, "block {block_in_page} of a page");
@@ -85,9 +85,9 @@ fn files_follow_a_resize_without_a_write() {
     let settled = |capacity: u64| {
         redo.set_capacity(capacity).unwrap();
         let before = count();
-        redo.settle().unwrap();
+        redo.adjust_segments().unwrap();
         assert!(count() <= before + 1, "a step makes one file");
-        (0..steps).for_each(|_| redo.settle().unwrap());
+        (0..steps).for_each(|_| redo.adjust_segments().unwrap());
         count()
     };
     assert_eq!(settled(CAPACITY * 4), CAPACITY * 4 / size + 1);
@@ -95,7 +95,7 @@ fn files_follow_a_resize_without_a_write() {
     // On a full disk the resize waits, and continues when there is room.
     disk.set_space(Some(disk.used() + size));
     redo.set_capacity(CAPACITY).unwrap();
-    assert!(matches!(redo.settle(), Ok(())) && count() == CAPACITY / 2 / size + 1);
+    assert!(matches!(redo.adjust_segments(), Ok(())) && count() == CAPACITY / 2 / size + 1);
     disk.set_space(None);
     assert_eq!(settled(CAPACITY), CAPACITY / size + 1);
 }
@@ -150,7 +150,7 @@ fn a_full_disk_stops_no_checkpoint() {
         let disk = SimDisk::new(1);
         let redo = create(&disk);
         redo.set_capacity(before).unwrap();
-        (0..100).for_each(|_| redo.settle().unwrap());
+        (0..100).for_each(|_| redo.adjust_segments().unwrap());
         let mut lsns = Vec::new();
         for number in 0..400 {
             lsns.push(redo.append(&group(number, 900)).0);
@@ -182,7 +182,7 @@ fn a_full_disk_stops_no_checkpoint() {
                 assert!(fault > 3, "there was something to do");
                 break;
             }
-            (0..fault % 3 * 20 + 1).for_each(|_| redo.settle().unwrap());
+            (0..fault % 3 * 20 + 1).for_each(|_| redo.adjust_segments().unwrap());
             let crashed = disk.crash(fault);
             let (groups, ..) = reopen(&crashed).unwrap();
             assert!(groups.iter().map(|g| number_of(g)).eq(250..400));
@@ -191,14 +191,14 @@ fn a_full_disk_stops_no_checkpoint() {
             redo.set_capacity(capacity).unwrap();
             disk.fail_change(disk.changes() + of_control + fault, Fault::Full);
             redo.write_checkpoint(lsn, b"").unwrap();
-            (0..100).for_each(|_| redo.settle().unwrap());
+            (0..100).for_each(|_| redo.adjust_segments().unwrap());
             for number in 400..600 {
                 let (start, _) = redo.append(&group(number, 900));
                 if number % 20 == 19 {
                     redo.write_checkpoint(start, b"").unwrap();
                 }
             }
-            assert!(redo.is_settled());
+            assert!(redo.has_all_segments());
             let count = list_segments(&*disk).unwrap().len() as u64;
             assert!(count <= redo.capacity() / size + 2, "{count} of {capacity}");
             let (groups, ..) = reopen(&disk.crash(fault)).unwrap();
@@ -229,7 +229,7 @@ fn a_segment_that_cannot_be_opened_holds_up_no_other() {
                 false => disk.refuse(Some(&name)),
             }
             redo.write_checkpoint(redo.lsn(), b"").unwrap();
-            redo.settle().unwrap();
+            redo.adjust_segments().unwrap();
             let segments = list_segments(&*disk).unwrap().len() as u64;
             assert!(segments <= segments_max, "{segments}");
         }

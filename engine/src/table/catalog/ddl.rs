@@ -137,7 +137,7 @@ impl Tables {
                 check_waiting_children(&self.catalog, to, &layout)?;
                 followers(&self.catalog, from, to, &mut layout)
             }
-            RenameKind::Aside => Vec::new(),
+            RenameKind::OutOfPlace => Vec::new(),
             RenameKind::IntoPlace => {
                 if !mode.unchecked {
                     check_waiting_children(&self.catalog, mode.replaces.unwrap_or(to), &layout)?;
@@ -447,7 +447,7 @@ pub enum RenameKind {
     #[default]
     Rename,
     /// They mean the table still, until another table has the old name.
-    Aside,
+    OutOfPlace,
     /// They have waited for this table.
     IntoPlace,
 }
@@ -472,7 +472,7 @@ fn note_alter(catalog: &Catalog, from: &str, to: &str, mode: &RenameMode<'_>) ->
     debug_assert!(holds(Rank::Catalog), "names move under the DDL mutex");
     foreign.forget_alter(from);
     foreign.forget_alter(old_name);
-    if mode.kind == RenameKind::Aside {
+    if mode.kind == RenameKind::OutOfPlace {
         foreign.note_moved(from, to);
     }
     replaced

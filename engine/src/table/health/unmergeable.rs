@@ -37,13 +37,13 @@ struct Candidate {
 
 /// All that cannot be merged.
 #[derive(Default)]
-struct AllUnmerged {
+struct AllUnmergeable {
     worst: Option<Candidate>,
     broken_bytes: u64,
     bytes: u64,
 }
 
-impl AllUnmerged {
+impl AllUnmergeable {
     fn add(&mut self, one: Candidate) {
         self.bytes += one.bytes;
         if !one.may_pass {
@@ -84,7 +84,7 @@ impl Unmergeable {
         if !self.change.has_unmergeable() {
             return Ok(());
         }
-        let Some(worst) = self.all_unmerged().too_much(&self.change) else {
+        let Some(worst) = self.all_unmergeable().too_much(&self.change) else {
             return Ok(());
         };
         match self.tables.quarantine_index(&worst.table, worst.index, &worst.why) {
@@ -94,8 +94,8 @@ impl Unmergeable {
         }
     }
     /// Also logs those that are not logged yet.
-    fn all_unmerged(&self) -> AllUnmerged {
-        let mut all = AllUnmerged::default();
+    fn all_unmergeable(&self) -> AllUnmergeable {
+        let mut all = AllUnmergeable::default();
         let now_us = self.pool.disk().now_us();
         let is_full = self.change.fill() >= 1000;
         for table in self.catalog.tables() {
@@ -104,22 +104,22 @@ impl Unmergeable {
                 continue;
             }
             for (index, delta) in table.layout().buffered() {
-                for unmerged in delta.unmergeable(now_us) {
+                for one in delta.unmergeable(now_us) {
                     // One failure of the disk is no reason yet.
-                    if unmerged.is_lasting || is_full {
-                        all.add(self.candidate(&table, index.id, delta, unmerged));
+                    if one.is_lasting || is_full {
+                        all.add(self.candidate(&table, index.id, delta, one));
                     }
                 }
             }
         }
         all
     }
-    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, unmerged: change::Unmergeable) -> Candidate {
+    fn candidate(&self, table: &Arc<Table>, index: IndexId, delta: &Delta, one: change::Unmergeable) -> Candidate {
         debug_assert!(
             table.gate.is_locked(),
             "the table is not dropped while its indexes are judged"
         );
-        let change::Unmergeable { why, bytes, .. } = unmerged;
+        let change::Unmergeable { why, bytes, .. } = one;
         let may_pass = !why.is_corrupt();
         let why = about(why, table.layout().id, index);
         if !may_pass && !delta.progress.is_unmergeable_logged() {

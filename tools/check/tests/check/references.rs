@@ -45,7 +45,7 @@ fn family(db: &Database) -> (Arc<Table>, Arc<Table>) {
 }
 
 #[test]
-fn rows_without_a_parent_are_told() {
+fn rows_without_a_parent_are_reported() {
     let folder = Folder::new("references");
     {
         let db = open(&folder.0, config()).expect("opens");

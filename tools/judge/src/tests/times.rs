@@ -103,7 +103,7 @@ fn a_snapshot_is_of_one_time() {
 }
 
 #[test]
-fn a_write_before_one_that_was_told() {
+fn a_write_before_one_that_was_acknowledged() {
     let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
     let story = story.trx(&[append(1, 11)]).from(20, 21, 22);
     story.left(&[(List(1), &[11, 10])]).holds(RC, &[Anomaly::StaleRead]);
