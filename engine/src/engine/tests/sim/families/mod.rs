@@ -550,12 +550,12 @@ fn random_families_have_no_orphans() {
         with_orphans,
     } = seen;
     println!("{lives} families: indexes lost {lost}, regained {regained}, cut short by a crash {cut_short}");
-    println!("refused because an index was lost: {refused_by_lost}; tables with orphans at the end: {with_orphans}");
+    println!("refused because an index was lost: {refused_by_lost}; tables with orphans, at three checks each: {with_orphans}");
     if lives >= 400 {
         assert!(
-            lost > lives && regained > lives / 2,
+            lost * 2 > lives && regained * 2 > lives,
             "else they would show nothing of K6"
         );
-        assert!(refused_by_lost > lives && cut_short * 20 > lives, "nor of these");
+        assert!(refused_by_lost * 2 > lives && cut_short * 20 > lives, "nor of these");
     }
 }
