@@ -53,8 +53,9 @@
 #   make loads        filling tables and building indexes, next to InnoDB (scripts/bench/loads.py --help)
 #   make sim          the engine on a simulated disk: a crash at every I/O, thousands of seeded schedules; a part of make test
 #   make races        the lock-free code: models through all interleavings, planted bugs, Miri, the thread sanitizer (RACES=models some)
-#   make soak SCHEDULES=100000   so many new schedules instead; make mutants: planted bugs, and who catches them
-#   make plugin-mutants   the same for bugs in the plugin, with scripts/instant_alters.py and online_alter.py
+#   make soak SCHEDULES=100000   so many new schedules instead, SOAK=families so many lives of tables with foreign keys;
+#                     make mutants: planted bugs, and who catches them
+#   make plugin-mutants   the same for bugs in the plugin, with scripts/instant_alters.py, online_alter.py, galera_durability.py
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -386,10 +387,11 @@ faults: plugin
 	@scripts/faults/faults.py $(ONLY)
 
 ifdef SCHEDULES
-# New ones each time: seeds from the clock on.
+# New ones each time: seeds from the clock on. SOAK: schedules, or families.
+SOAK ?= schedules
 soak: FIRST := $(shell date +%s)000000
 soak: tools
-	SLUICE_SEEDS=$(FIRST)-$$(($(FIRST) + $(SCHEDULES) - 1)) $(sim_tests) engine::tests::sim::schedules --nocapture
+	SLUICE_SEEDS=$(FIRST)-$$(($(FIRST) + $(SCHEDULES) - 1)) $(sim_tests) engine::tests::sim::$(SOAK) --nocapture
 else
 soak: plugin
 	@scripts/kill/kill.py --minutes $(MINUTES)

@@ -8,6 +8,7 @@
 #include "connection.h"
 #include "engine.h"
 #include "errors.h"
+#include "mutant.h"
 #include "settings.h"
 #include "xa.h"
 #include "sys_vars_shared.h"
@@ -235,6 +236,8 @@ bool commit_in_cluster(THD *thd, slc_trx *trx)
   if (turn.others_may_have_written())
     make_others_durable();
   const ClusterPosition position= position_of(xid, turn.state());
+  if (planted(Mutant::PositionAheadOfChanges))
+    store(xid, turn.state());
   slc_trx_set_position(trx, position.bytes, position.length);
   slc_trx_commit_ordered(trx);
   return true;

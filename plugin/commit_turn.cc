@@ -10,6 +10,7 @@
    In LEAVING, stored positions still have STATE_AFTER.
    Locks: the mutex of CommitTurn, then what the engine takes to append a commit. */
 #include "commit_turn.h"
+#include "mutant.h"
 #include "my_pthread.h"
 #include <atomic>
 #include <chrono>
@@ -131,7 +132,10 @@ void CommitTurn::note_position(long long number)
 
 bool CommitTurn::is_next(long long number) const { return last_number >= 0 && number == last_number + 1; }
 
-State CommitTurn::state() const { return mode.load() == BEFORE ? STATE_RUNNING : STATE_AFTER; }
+State CommitTurn::state() const
+{
+  return mode.load() == BEFORE || planted(Mutant::AfterStoredAsRunning) ? STATE_RUNNING : STATE_AFTER;
+}
 
 void begin_turns(store_state_fn store)
 {

@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "foreign.h"
+#include "mutant.h"
 #include "settings.h"
 #include "share.h"
 #include "xa.h"
@@ -292,7 +293,7 @@ int Connection::commit(bool all)
   give_back_autoinc_locks();
   /* A client waits for its own write set (G9), also if another thread replays it in its place. */
   const bool is_applier= m_after_turn && m_thd->system_thread != NON_SYSTEM_THREAD && wsrep_thd_is_applying(m_thd);
-  const bool durable= m_after_turn ? !is_applier : (!m_ordered && !m_applied) || m_xa_prepared;
+  const bool durable= m_after_turn ? !is_applier && !planted(Mutant::ClientAnsweredEarly) : (!m_ordered && !m_applied) || m_xa_prepared;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
   thd_wakeup_subsequent_commits(m_thd, 0);

@@ -1,7 +1,7 @@
 /* Mutants: planted bugs of the plugin, as the engine has them (engine/src/base/mutant.rs). Only a
    plugin made with MUTANTS=1 has them, which is no release. One is active at a time, named by
-   SLUICE_MUTANT. `make plugin-mutants` runs scripts/instant_alters.py and scripts/online_alter.py
-   against each, and prints which of them catches it.
+   SLUICE_MUTANT. `make plugin-mutants` runs scripts/instant_alters.py, scripts/online_alter.py and
+   scripts/galera_durability.py against each, and prints which of them catches it.
    Used by: the steps that the mutants break. */
 #ifndef SLUICE_MUTANT_H
 #define SLUICE_MUTANT_H
@@ -20,7 +20,14 @@ enum class Mutant
   /* Virtual columns are not computed for the rows that an index is built of. */
   VirtualValueStale,
   /* The values of a round of a rebuild are put before those that they replace are removed. */
-  OldRowsLast
+  OldRowsLast,
+  /* Galera: a client is answered before its write set is durable (G9). */
+  ClientAnsweredEarly,
+  /* Galera: the position of a write set is durable before its changes are (G9). */
+  PositionAheadOfChanges,
+  /* Galera: positions have the state RUNNING while write sets are made durable after their turn
+     (G10). */
+  AfterStoredAsRunning
 };
 
 #ifndef SLUICE_MUTANTS
@@ -28,7 +35,8 @@ constexpr bool planted(Mutant) { return false; }
 #else
 inline bool planted(Mutant mutant)
 {
-  static const char *const NAMES[]= {"AddedValueForgotten", "GrownSignForgotten", "OldNullBitMisplaced", "VirtualValueStale", "OldRowsLast"};
+  static const char *const NAMES[]= {"AddedValueForgotten", "GrownSignForgotten", "OldNullBitMisplaced", "VirtualValueStale", "OldRowsLast",
+                                      "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning"};
   static const char *const chosen= getenv("SLUICE_MUTANT");
   return chosen && !strcmp(chosen, NAMES[static_cast<int>(mutant)]);
 }

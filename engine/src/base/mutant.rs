@@ -119,6 +119,13 @@ mutants! {
     OpenChangeForgotten,
     /// Child rows are looked for without the buffered changes of their index.
     CascadeOverlooksBuffered,
+    /// A child that has lost the index of a foreign key takes rows without a parent (K6).
+    LostIndexNeedsNoParent,
+    /// A parent row goes although its children cannot be found without their index (K6).
+    LostIndexFreesParents,
+    /// The foreign keys without an index count as unchanged in each child row that a cascade
+    /// updates (K6).
+    CascadeKeepsUnindexed,
     /// A transaction with a place in a cluster's order waits for all requests that came before its
     /// own (C1).
     NoPassingInQueue,

@@ -12,7 +12,7 @@
 //!
 //! No latch is held. Called by the steps of row changes; the row maker is called from here.
 use crate::base::sync::holds_no_latch;
-use crate::base::{sync_point, Error, FileId, IndexId, Result, SyncPoint};
+use crate::base::{planted, sync_point, Error, FileId, IndexId, Mutant, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
@@ -297,6 +297,9 @@ impl RowWriter {
         // An update cascade that changes nothing does no harm.
         let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
         if key.lacks_index() && follows {
+            if planted(Mutant::LostIndexFreesParents) {
+                return Ok(true);
+            }
             // As in InnoDB, also if the child is empty.
             let child = self.children.table_of(&key.child);
             return child.map_or(Ok(false), |child| Err(Error::RowIsReferenced(key.fault(child.name()))));
@@ -480,7 +483,7 @@ impl RowWriter {
             row: &after.row,
             changes: &changes,
             pk_rewritten: has_clustered_column(layout, key),
-            keeps_unindexed: after.keeps_unindexed,
+            keeps_unindexed: after.keeps_unindexed || planted(Mutant::CascadeKeepsUnindexed),
         };
         let changed = match after.pk == before.pk {
             true if after.row == before.row && changes.is_empty() => return Ok(Step::Unchanged),

@@ -17,7 +17,7 @@
 //!
 //! No latch is held. Called by the steps of row changes.
 use crate::base::sync::{holds_no_latch, holds_nothing};
-use crate::base::{sync_point, Error, IndexId, Result, SyncPoint};
+use crate::base::{planted, sync_point, Error, IndexId, Mutant, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
@@ -112,6 +112,7 @@ impl RowWriter {
     ) -> Result<Looked> {
         let layout = table.layout();
         let parent_key = match (key.lacks_index(), changed.new_row()) {
+            (true, _) if planted(Mutant::LostIndexNeedsNoParent) => None,
             (true, Some(new)) if !changed.keeps_unindexed() => self.made_parent_key(trx, table, new, key)?,
             (true, _) => None,
             (false, _) => match changed.new_reference(layout, key)? {

@@ -1,12 +1,10 @@
 //! K6: the child of a foreign key has lost the index that served it.
 use super::family::*;
-use crate::base::{Error, Result};
-use crate::engine::tests::fixture::{change_of, config};
+use crate::base::Error;
+use crate::engine::tests::fixture::config;
 use crate::engine::{Close, Engine};
 use crate::io::SimDisk;
-use crate::table::{CreateMode, ForeignAction, IndexChange, IndexSpec, KeyChange};
-use crate::txn::ThreadWaiter;
-use std::sync::Arc;
+use crate::table::{CreateMode, ForeignAction};
 
 fn shapes(action: ForeignAction) -> [Shape; 2] {
     let parent = Shape::new("p", "id ~word", "id");
@@ -20,53 +18,22 @@ fn without_index(action: ForeignAction) -> [Shape; 2] {
     [parent, child.foreign("f", "ref", "p id", action, action)]
 }
 
-fn drop_index(t: &Family, unchecked: bool) -> Result<()> {
-    let keys = KeyChange {
-        unchecked,
-        ..KeyChange::default()
-    };
-    t.store().indexes().alter_indexes(&[IndexChange {
-        drop: vec!["i1"],
-        order: vec!["i0"],
-        keys,
-        ..change_of(&t.table("c"))
-    }])
-}
-
 /// p has 1, 2 and 3; c refers to 1 and 2, and has lost its index.
 fn without(action: ForeignAction) -> Family {
     let t = Family::create(SimDisk::new(1), &shapes(action));
     t.fill("p", &["1 a", "2 b", "3 c"]);
     t.fill("c", &["10 1 0", "11 2 0", "12 - 0"]);
-    assert!(matches!(drop_index(&t, false), Err(Error::ForeignNeedsIndex(_))));
-    drop_index(&t, true).expect("dropped");
+    assert!(matches!(
+        t.drop_last_index("c", false),
+        Err(Error::ForeignNeedsIndex(_))
+    ));
+    t.drop_last_index("c", true).expect("dropped");
     Family::of(t.engine.clone(), &without_index(action))
 }
 
 fn add_index(t: &Family, action: ForeignAction) -> Family {
     let with = Family::of(t.engine.clone(), &shapes(action));
-    let spec = with.shapes["c"].spec();
-    let (table, index): (_, &IndexSpec) = (t.table("c"), &spec.indexes[1]);
-    let mut build = t.store().indexes().begin_build(&table, index).expect("begin");
-    for row in t.rows("c") {
-        let (key, user_len, has_null) = with.entry("c", &row, 1);
-        build.add(&key, user_len, !has_null, b"").expect("add");
-    }
-    let mut trx = t.engine.new_trx(Arc::new(ThreadWaiter::new()), 0);
-    build.finish(&trx).expect("finish");
-    t.engine.commit(&mut trx, false).expect("commit");
-    let parts = spec.indexes.iter().map(|index| index.parts.clone());
-    let keys = KeyChange {
-        parts: [spec.pk_parts.clone()].into_iter().chain(parts).collect(),
-        ..KeyChange::default()
-    };
-    let change = IndexChange {
-        add: vec![&build],
-        order: vec!["i0", "i1"],
-        keys,
-        ..change_of(&table)
-    };
-    t.store().indexes().alter_indexes(&[change]).expect("added");
+    with.add_last_index("c", &t.rows("c")).expect("added");
     with
 }
 
@@ -158,7 +125,7 @@ fn a_start_binds_it_without_its_index() {
     let t = Family::create(disk.clone(), &shapes(Restrict));
     t.fill("p", &["1 a"]);
     t.fill("c", &["10 1 0"]);
-    drop_index(&t, true).expect("dropped");
+    t.drop_last_index("c", true).expect("dropped");
     t.engine.close(Close::Fast).expect("close");
     drop(t);
     let engine = Engine::open(disk, config()).expect("open");
@@ -183,7 +150,7 @@ fn other_foreign_keys_of_the_child_still_act() {
     t.fill("p", &["1", "2", "3"]);
     t.fill("q", &["1 1"]);
     t.fill("c", &["10 1 1", "11 2 -"]);
-    drop_index(&t, true).expect("the index on (a, b) goes");
+    t.drop_last_index("c", true).expect("the index on (a, b) goes");
     with = child("a");
     let t = Family::of(t.engine.clone(), &[parent("p"), q(), with]);
     let mut trx = t.begin();

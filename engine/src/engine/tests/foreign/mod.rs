@@ -4,6 +4,7 @@ mod cascades;
 mod checked;
 mod crashes;
 pub(super) mod family;
+mod index_change;
 mod loads;
 mod lost_index;
 mod rules;
