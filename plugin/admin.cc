@@ -200,6 +200,9 @@ int ha_sluice::rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc
   change.order_count= static_cast<uint32_t>(names.size());
   change.change_buffering= change_buffering_of(table->s);
   change.schema= {reinterpret_cast<const uint8_t *>(schema.data()), schema.size()};
+  /* A foreign key finds its index by the parts. The foreign keys stay as they are. */
+  ForeignAlter keys;
+  keys.put_into(&change, table, *m_codec);
   if (const slc_err error= slc_alter_indexes(engine, &change, 1))
     return fail(error);
   builds.clear();                       // they are the engine's now

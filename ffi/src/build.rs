@@ -9,7 +9,7 @@ use super::engine::{array, check_writable, enter, name, slc_engine};
 use super::foreign::{foreign_specs, key_parts};
 use super::table::{index_spec, own_buffering, slc_table};
 use super::trx::slc_trx;
-use sluice::base::Result;
+use sluice::base::{Error, Result};
 use sluice::engine::Engine;
 use sluice::table::{IndexBuild, IndexChange, KeyChange};
 use std::ffi::c_char;
@@ -157,6 +157,11 @@ unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'
     // SAFETY: the caller's promise, here and below.
     let table = unsafe { slc_table::of(change.table) };
     check_writable(table.read_only)?;
+    if change.add_count > 0 && change.key_count == 0 {
+        return Err(Error::Invalid(
+            "the parts of an index that is added are not given".into(),
+        ));
+    }
     let rename = unsafe { names(change.rename, 2 * change.rename_count)? };
     let add = unsafe { array(change.add, change.add_count) }.iter();
     Ok(IndexChange {

@@ -55,7 +55,7 @@ typedef struct {
   uint32_t change_buffering; /* as in slc_table_def */
   slc_bytes schema;
   /* what the keys are made of afterwards: of the clustered index, then of each in `order`; NULL =
-     as before */
+     as before, refused if an index is added */
   const slc_index_def *keys;
   uint32_t key_count;
   uint8_t sets_foreign;      /* 0 = the foreign keys stay as they are */

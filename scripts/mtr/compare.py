@@ -34,7 +34,7 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
-from suites import CLUSTER, SUITE_MINUTES_MAX, TESTS_TOTAL, Suite, chosen, delete  # noqa: E402
+from suites import CLUSTER, OPTIONS_AS_IT_IS, STAND_IN, STAND_IN_OPTIONS, SUITE_MINUTES_MAX, TESTS_TOTAL, Suite, chosen, delete  # noqa: E402
 from tree import Tree, TreeError  # noqa: E402
 
 BUILD = HERE.parent.parent / "build"
@@ -43,13 +43,6 @@ RECORD_FORMAT = 10  # raise it when records are made in another way
 TEST_MINUTES_MAX = 4
 RACES_AGAIN_MAX = 3
 DID_NOT_RUN = "did not run"
-
-STAND_IN = "stand-in"
-STAND_IN_OPTIONS = ["--ignore-builtin-innodb", "--plugin-load-add=ha_innodb", "--plugin-maturity=experimental"]
-OPTIONS_AS_IT_IS = {
-    STAND_IN: STAND_IN_OPTIONS,
-    "Sluice": ["--plugin-load-add=ha_sluice", "--default-storage-engine=Sluice", "--loose-sluice-autoinc-lock-mode=2"],
-}
 # Every run has InnoDB's own tables in the schema mysql, and a redo log large enough for the suite's blobs.
 SERVER_OPTIONS = {
     "InnoDB": ["--innodb", "--innodb-log-file-size=200M"],
@@ -75,7 +68,8 @@ def masked(output):
     # KILL: whose connection it was. And where a server is that does not answer any more.
     output = re.sub(r"(You are not owner of thread )\d+", r"\1#", output)
     output = re.sub(r"(through socket )'[^']*'", r"\1'#'", output)
-    # SHOW PROCESSLIST: the connection's number, its port and its idle seconds.
+    # SHOW PROCESSLIST: what Galera's idle threads have done before. The connection's number, its port and its idle seconds.
+    output = re.sub(r"^\d+\tsystem user\t\t[^\t\n]*\tSleep\t.*", "#\tsystem user", output, flags=re.MULTILINE)
     return re.sub(r"^\d+(\troot\tlocalhost)\S*(\t\S*\t[^\t\n]+\t)\d+\t", r"#\1\2#\t", output, flags=re.MULTILINE)
 
 
@@ -188,7 +182,7 @@ def fingerprint(text):
 
 def error_that_ends(failure):
     """The error at which mysqltest gave a test up, less files and line numbers; that it hangs, or is skipped, and why; what it left in
-    the error log. None when it failed in another way."""
+    the error log; why a state transfer keeps a server from starting. None when it failed in another way."""
     if "timeout after" in failure[:100]:
         return "timeout"
     if failure.startswith("skipped"):
@@ -196,6 +190,10 @@ def error_that_ends(failure):
     if "Found warnings/errors in server log file!" in failure[:100]:
         logged = re.findall(r"^\d{4}-\d\d-\d\d +[\d:]+ \d+ (\[(?:ERROR|Warning)\] .*)", failure, flags=re.MULTILINE)
         return masked("the error log has " + "; ".join(sorted(set(logged))))
+    if re.search(r"^Failed to start mysqld", failure, flags=re.MULTILINE):
+        # A node that a state transfer refuses.
+        refused = re.findall(r"^WSREP_SST: \[ERROR\] (.*?)(?: \(\d{8} [\d:.]+\))?$", failure, flags=re.MULTILINE)
+        return masked("a server does not start: " + "; ".join(sorted(set(refused)))) if refused else None
     error = re.search(r"^mysqltest: (?:In included file.*\n(?:included from .*\n)*)?(?:At line \d+: )?(.*)", failure, flags=re.MULTILINE)
     return masked(error[1]) if error else None
 

@@ -88,7 +88,14 @@ INNODB_BY_NAME = re.compile(r"(?<![\w/.-])innodb(?![\w/.:-]|\\t|\s+(?:status|mut
 MARIABACKUP = re.compile(r"(wsrep[-_]sst[-_]method\s*=\s*)mariabackup", re.IGNORECASE)
 # As the server shows it: tests replace the name in their output.
 SHOWN = {"Sluice": "SLUICE", "RocksDB": "ROCKSDB"}
-AS_INNODB = {"stand-in"}
+STAND_IN = "stand-in"
+STAND_IN_OPTIONS = ["--ignore-builtin-innodb", "--plugin-load-add=ha_innodb", "--plugin-maturity=experimental"]
+OPTIONS_AS_IT_IS = {
+    STAND_IN: STAND_IN_OPTIONS,
+    "Sluice": ["--plugin-load-add=ha_sluice", "--default-storage-engine=Sluice", "--loose-sluice-autoinc-lock-mode=2"],
+}
+# A test of a cluster that runs the server's program itself.
+ASKS_FOR_POSITION = re.compile(r"^(.*exec \$MYSQLD .*)(?=--wsrep-recover)", re.MULTILINE)
 SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
 HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
@@ -151,8 +158,9 @@ class Suite:
                 smooth(folder, HOW_TO_STAYS)
             elif self.name in CLUSTER:
                 go_on_after_errors(folder)
-            if self.name in CLUSTER and (engine in SHOWN or engine in AS_INNODB):
+            if self.name in CLUSTER and engine in OPTIONS_AS_IT_IS:
                 transfer_by_sluice(folder)
+                ask_the_engine_for_its_position(folder, OPTIONS_AS_IT_IS[engine])
         self.folder = tree.tests / "suite" / self.name
         (self.folder / "r").mkdir(exist_ok=True)
         return self._begin_tests(lambda name: True)
@@ -265,6 +273,16 @@ def transfer_by_sluice(folder):
         changed = MARIABACKUP.sub(r"\1sluice", text)
         if changed != text:
             path.write_text(changed, errors="surrogateescape")
+
+
+def ask_the_engine_for_its_position(folder, options):
+    """The driver gives the engine's options to the servers that it starts alone."""
+    for path in folder.rglob("*"):
+        if path.suffix in (".test", ".inc") and path.is_file():
+            text = path.read_text(errors="surrogateescape")
+            changed = ASKS_FOR_POSITION.sub(lambda match: match[1] + " ".join(options) + " ", text)
+            if changed != text:
+                path.write_text(changed, errors="surrogateescape")
 
 
 def go_on_after_errors(folder):
