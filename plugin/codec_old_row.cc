@@ -110,7 +110,7 @@ void Codec::set_history(std::shared_ptr<const RowHistory> history)
 
 uint16 Codec::unknown_definition(slc_bytes row) const
 {
-  const uint16 number= row.len < 2 ? m_row_definition : uint2korr(row.ptr) & INT_MAX16;
+  const uint16 number= row.len < 2 ? m_row_definition : uint2korr(row.ptr) & INT_MAX16 & ~m_past_bit;
   return number == m_row_definition || m_history->find(number) ? 0 : number;
 }
 

@@ -6,6 +6,8 @@
 //! a lock on the parent is met, and so is one whose foreign key is new.
 //! **K4** A cascade changes a child's newest version or fails.
 //! **K6** While a child lacks the index of a foreign key, no parent row goes.
+//! **K7** A row that becomes one of the past counts as deleted, and its change brings all of its old
+//! entries. A row of the past is neither parent nor child.
 //!
 //! Everything belongs to one row operation, which is undone as a whole. A chain of cascades is as
 //! long as its list of [`Level`]s, which bounds the thread's stack.
@@ -17,12 +19,13 @@ use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd,
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::dml::change::RowWriter;
-use crate::table::dml::changed_row::{ChangedRow, KeyChange};
+use crate::table::dml::changed_row::{ChangedRow, KeyChange, Past};
 use crate::table::dml::references::{row_maker, References};
 use crate::table::row::child_search::{Child, Children, Next};
 use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
-use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, Trx};
+use crate::table::row::past::{is_past, value_is_past};
+use crate::txn::{ChildRow, LockMode, LockPolicy, MadeEntry, MadeRow, ReferenceValue, Trx};
 use std::sync::Arc;
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
@@ -89,11 +92,11 @@ impl<'a> Above<'a> {
 
 impl Level<'_> {
     /// The row that the statement changes.
-    pub fn first(table: &Table, changed: &ChangedRow<'_>) -> Level<'static> {
+    fn first(table: &Table, changed: &ChangedRow<'_>, past: Past) -> Level<'static> {
         Level {
             above: None,
             table: table.layout().id,
-            updates: changed.is_updated(),
+            updates: changed.is_updated() && !past.is,
             by: None,
         }
     }
@@ -141,6 +144,7 @@ impl Level<'_> {
 struct ChainedRow<'a> {
     table: &'a Table,
     changed: &'a ChangedRow<'a>,
+    past: Past,
     /// How a row in the way is locked before `Duplicate`.
     mode: LockMode,
     level: &'a Level<'a>,
@@ -184,14 +188,42 @@ impl RowWriter {
         changed: &ChangedRow<'_>,
         mode: LockMode,
     ) -> Result<()> {
-        let level = &Level::first(table, changed);
-        let row = ChainedRow {
-            table,
-            changed,
-            mode,
-            level,
+        self.change_rows(trx, &mut |trx| {
+            let past = self.past_of(trx, table, changed)?;
+            let level = &Level::first(table, changed, past);
+            let row = ChainedRow {
+                table,
+                changed,
+                past,
+                mode,
+                level,
+            };
+            self.change_steps(trx, &row)
+        })
+    }
+
+    /// Reads the row, if it has to be known what it was.
+    fn past_of(&self, trx: &mut Trx, table: &Table, changed: &ChangedRow<'_>) -> Result<Past> {
+        let layout = table.layout();
+        if !layout.marks_past {
+            return Ok(Past::NEVER);
+        }
+        let mut past = Past {
+            was: false,
+            is: changed.new_row().is_some_and(|(_, row)| is_past(layout, row)),
+            known: trx.foreign_key_checks && table.foreign_keys().is_some(),
         };
-        self.change_rows(trx, &mut |trx| self.change_steps(trx, &row))
+        if let Some(pk) = changed.old_pk().filter(|_| past.known) {
+            let (mode, policy) = (LockMode::Exclusive, LockPolicy::Wait);
+            self.locks.lock_row(trx, layout, pk, mode, policy, &mut |value| {
+                past.was = value_is_past(layout, value);
+            })?;
+            if matches!(changed, ChangedRow::Updated(_)) && past.was != past.is {
+                let why = "a row that becomes one of the past, or of the present, is moved (K7)";
+                return Err(Error::Invalid(why.into()));
+            }
+        }
+        Ok(past)
     }
 
     /// The steps of the change of one row, and of all below it. False: the operation runs again.
@@ -209,7 +241,11 @@ impl RowWriter {
             Some(above) => above.unwritten_parent(key),
             None => Ok(None),
         };
-        let Some(mut references) = self.begin_references(trx, row.table, row.changed, &is_exempt, &unwritten)? else {
+        let begun = match row.past.is {
+            true => Some(References::default()),
+            false => self.begin_references(trx, row.table, row.changed, &is_exempt, &unwritten)?,
+        };
+        let Some(mut references) = begun else {
             return Ok(false);
         };
         let done = match self.own_steps(trx, row, &mut references) {
@@ -235,7 +271,7 @@ impl RowWriter {
     /// The error of an update that is refused for several reasons. As in InnoDB, indexes come in
     /// their order, and of an index its children come before its parents and before duplicates.
     fn first_error(&self, trx: &mut Trx, row: &ChainedRow<'_>, error: Error) -> Error {
-        let is_checked = trx.foreign_key_checks && row.changed.is_updated();
+        let is_checked = trx.foreign_key_checks && row.changed.is_updated() && row.past == Past::NEVER;
         let Some(keys) = row.table.foreign_keys().filter(|_| is_checked) else {
             return error;
         };
@@ -268,11 +304,26 @@ impl RowWriter {
         let Some(keys) = row.table.foreign_keys() else {
             return Ok(true);
         };
+        if row.past.was {
+            return Ok(true);
+        }
+        if !row.past.known && !keys.referenced.is_empty() {
+            return Ok(false);
+        }
         sync_point(SyncPoint::ChildrenToBeFound);
         debug_assert!(
             holds_no_latch(),
             "K3: the children are looked for after the change, with no latch held"
         );
+        let gone = match *row.changed {
+            ChangedRow::Moved { pk, entries, .. } if row.past.is => ChangedRow::Deleted { pk, entries },
+            changed => changed,
+        };
+        debug_assert!(
+            !row.past.is || gone.is_deleted(),
+            "K7: a row that becomes one of the past is moved"
+        );
+        let row = &ChainedRow { changed: &gone, ..*row };
         for key in &keys.referenced {
             if !self.follow_key(trx, row, key)? {
                 return Ok(false);
@@ -431,6 +482,17 @@ impl RowWriter {
     }
 
     fn delete_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
+        if table.layout().marks_past {
+            let before = trx.undo_top();
+            match self.end_child(trx, cascade, table, child) {
+                Ok(Some(step)) => return Ok(step),
+                Ok(None) => {}
+                // Another row ended at the same time with the same key. As the server does then:
+                // the row goes without a trace.
+                Err(Error::Duplicate { .. }) => self.rollback.rollback_to(trx, before)?,
+                Err(e) => return Err(e),
+            }
+        }
         let name = table.name();
         let mut made = MadeRow::default();
         row_maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
@@ -442,6 +504,7 @@ impl RowWriter {
         let row = ChainedRow {
             table,
             changed: &changed,
+            past: Past::NEVER,
             mode: LockMode::Exclusive,
             level: &cascade.level,
         };
@@ -454,20 +517,70 @@ impl RowWriter {
         Ok(Step::Changed)
     }
 
-    fn update_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
+    /// The child row becomes one of the past. None: it has to be deleted.
+    fn end_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Option<Step>> {
         let (key, layout, name) = (cascade.key, table.layout(), table.name());
         let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
+        row_maker(trx, key, &name)?.ended(child.as_made_of(&name), &mut before, &mut after)?;
+        if after.row.is_empty() {
+            return Ok(None);
+        }
+        if before.pk != child.pk || !is_past(layout, &after.row) {
+            return Err(other_row(&name));
+        }
+        let (entries, new_entries) = (entries_of(&before), entries_of(&after));
+        let new = NewRow::new(&after.pk, &after.row, &new_entries);
+        let changed = ChangedRow::Moved {
+            pk: &before.pk,
+            entries: &entries,
+            new: &new,
+        };
+        let row = ChainedRow {
+            table,
+            changed: &changed,
+            past: Past::BEGINS,
+            mode: LockMode::Exclusive,
+            level: &cascade.level,
+        };
+        if !self.change_steps(trx, &row)? {
+            return Ok(Some(Step::Again));
+        }
+        self.counters.rows_updated.inc();
+        Ok(Some(Step::Changed))
+    }
+
+    /// The form that the child row had before the cascade stays as a row of the past.
+    fn add_past(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, past: &MadeRow) -> Result<bool> {
+        if !is_past(table.layout(), &past.row) {
+            return Err(other_row(&table.name()));
+        }
+        let entries = entries_of(past);
+        let new = NewRow::new(&past.pk, &past.row, &entries);
+        let row = ChainedRow {
+            table,
+            changed: &ChangedRow::Inserted(&new),
+            past: Past::BEGINS,
+            mode: LockMode::Shared,
+            level: &cascade.level,
+        };
+        let added = self.change_steps(trx, &row)?;
+        self.counters.rows_inserted.inc();
+        Ok(added)
+    }
+
+    fn update_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
+        let (key, layout, name) = (cascade.key, table.layout(), table.name());
+        let (mut before, mut after, mut past) = (MadeRow::default(), MadeRow::default(), MadeRow::default());
         row_maker(trx, key, &name)?.changed(
             child.as_made_of(&name),
             key.ordinal,
             cascade.value,
             &mut before,
             &mut after,
+            &mut past,
         )?;
-        if before.pk != child.pk {
-            return Err(Error::Invalid(format!(
-                "the row maker has made another row of table {name}"
-            )));
+        if before.pk != child.pk || is_past(layout, &after.row) {
+            return Err(other_row(&name));
         }
         if !follows(cascade, layout, &after)? {
             return Err(Error::RowIsReferenced(key.fault(name)));
@@ -494,10 +607,15 @@ impl RowWriter {
         let row = ChainedRow {
             table,
             changed: &changed,
+            past: Past::NEVER,
             mode: LockMode::Shared,
             level: &cascade.level,
         };
-        match self.change_steps(trx, &row) {
+        let done = match self.change_steps(trx, &row) {
+            Ok(true) if !past.row.is_empty() => self.add_past(trx, cascade, table, &past),
+            done => done,
+        };
+        match done {
             Ok(true) => {}
             Ok(false) => return Ok(Step::Again),
             Err(Error::Duplicate { index, .. }) => {
@@ -523,6 +641,10 @@ impl Child {
             row: &self.row,
         }
     }
+}
+
+fn other_row(table: &str) -> Error {
+    Error::Invalid(format!("the row maker has made another row of table {table}"))
 }
 
 /// The child's new key refers to the parent's new key, or to nothing.

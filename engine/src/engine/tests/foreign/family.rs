@@ -3,7 +3,8 @@
 //!
 //! Columns: `id ref? ~word -` are an integer, a nullable one, and a word. Words compare without
 //! regard to case: an entry has the spelling as its value. `*body` is not indexed. Rows are their
-//! fields, `-` is NULL.
+//! fields, `-` is NULL. In a shape with a past a row is of the past unless its column `end` is
+//! [`NEVER`].
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::tests::fixture::config;
@@ -38,7 +39,13 @@ pub struct Shape {
     /// Parts, and whether values are unique.
     indexes: Vec<(Parts, bool)>,
     pub foreign: Vec<ForeignKeySpec>,
+    has_past: bool,
 }
+
+/// The end of a row of the present.
+pub const NEVER: &str = "999";
+/// What cascades write into the column `end`.
+pub const NOW: &str = "7";
 
 pub type Fields = Vec<Option<String>>;
 
@@ -65,6 +72,7 @@ impl Shape {
             pk: Vec::new(),
             indexes: Vec::new(),
             foreign: Vec::new(),
+            has_past: false,
         };
         shape.pk = shape.parts(pk);
         shape
@@ -85,6 +93,14 @@ impl Shape {
     pub fn unique(mut self, columns: &str) -> Shape {
         self.indexes.push((self.parts(columns), true));
         self
+    }
+    /// As with system versioning: it has a column `end`.
+    pub fn with_past(mut self) -> Shape {
+        self.has_past = true;
+        self
+    }
+    fn is_past(&self, row: &Fields) -> bool {
+        self.has_past && row[self.column("end")].as_deref() != Some(NEVER)
     }
     /// `to`: the parent and its columns.
     pub fn foreign(
@@ -143,6 +159,7 @@ impl Shape {
             pk_parts: self.key_parts(&self.pk),
             indexes: self.indexes.iter().enumerate().map(index).collect(),
             foreign: self.foreign.clone(),
+            marks_past: self.has_past,
             ..TableSpec::default()
         }
     }
@@ -172,11 +189,12 @@ impl Shape {
     fn pk(&self, row: &Fields) -> Vec<u8> {
         self.key(&self.pk, row)
     }
-    fn encode(row: &Fields) -> Vec<u8> {
-        text(row).into_bytes()
+    fn encode(&self, row: &Fields) -> Vec<u8> {
+        let mark = if self.is_past(row) { 0x40 } else { 0 };
+        [&[1, mark], text(row).as_bytes()].concat()
     }
     fn decode(row: &[u8]) -> Fields {
-        fields(std::str::from_utf8(row).expect("text"))
+        fields(std::str::from_utf8(&row[2..]).expect("text"))
     }
     fn made(&self, row: &Fields) -> MadeRow {
         let pk = self.pk(row);
@@ -193,7 +211,7 @@ impl Shape {
             }
         };
         MadeRow {
-            row: Shape::encode(row),
+            row: self.encode(row),
             entries: self.indexes.iter().enumerate().map(entry).collect(),
             keeps_unindexed: false,
             pk,
@@ -252,6 +270,7 @@ impl RowMaker for Maker {
         value: ReferenceValue<'_>,
         before: &mut MadeRow,
         after: &mut MadeRow,
+        past: &mut MadeRow,
     ) -> Result<()> {
         let shape = &self.0[of.table];
         let spec = &shape.foreign[foreign as usize];
@@ -268,6 +287,19 @@ impl RowMaker for Maker {
         }
         *after = shape.made(&row);
         after.keeps_unindexed = shape.keeps_unindexed(&Shape::decode(of.row), &row);
+        if shape.has_past && before.row != after.row {
+            let mut ended = Shape::decode(of.row);
+            ended[shape.column("end")] = Some(NOW.into());
+            *past = shape.made(&ended);
+        }
+        Ok(())
+    }
+    fn ended(&mut self, of: ChildRow<'_>, before: &mut MadeRow, after: &mut MadeRow) -> Result<()> {
+        let shape = &self.0[of.table];
+        let mut row = Shape::decode(of.row);
+        *before = shape.made(&row);
+        row[shape.column("end")] = Some(NOW.into());
+        *after = shape.made(&row);
         Ok(())
     }
     fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
@@ -379,7 +411,7 @@ impl Family {
         let (old_fields, new_fields) = (fields(from), fields(to));
         let (old, new) = (shape.made(&old_fields), shape.made(&new_fields));
         let (old_list, new_list) = (entries(&old), entries(&new));
-        if old.pk != new.pk {
+        if old.pk != new.pk || shape.is_past(&old_fields) != shape.is_past(&new_fields) {
             let new = NewRow::new(&new.pk, &new.row, &new_list);
             return rows.move_row(trx, &opened, &old.pk, &old_list, &new, false);
         }
@@ -442,13 +474,18 @@ impl Family {
     /// A child row without its parent row.
     pub fn orphan(&self) -> Option<String> {
         for shape in self.shapes.values() {
-            let rows: Vec<Fields> = self.rows(&shape.name).iter().map(|row| fields(row)).collect();
+            let of_now = |shape: &Shape, row: &String| Some(fields(row)).filter(|row| !shape.is_past(row));
+            let rows: Vec<Fields> = self
+                .rows(&shape.name)
+                .iter()
+                .filter_map(|row| of_now(shape, row))
+                .collect();
             for spec in &shape.foreign {
                 let parent = &self.shapes[&spec.parent];
                 let parents = self.rows(&parent.name);
                 let keys: Vec<_> = parents
                     .iter()
-                    .filter_map(|row| parent.values(&spec.parent_columns, &fields(row)))
+                    .filter_map(|row| parent.values(&spec.parent_columns, &of_now(parent, row)?))
                     .collect();
                 let is_orphan = |row: &&Fields| {
                     let wanted = shape.values(&spec.columns, row);

@@ -6,5 +6,6 @@ mod crashes;
 pub(super) mod family;
 mod loads;
 mod lost_index;
+mod past;
 mod rules;
 mod waits;
