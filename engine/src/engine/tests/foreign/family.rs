@@ -15,6 +15,7 @@ use crate::table::catalog::foreign_key::begins_with;
 use crate::table::*;
 use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker, ThreadWaiter, Trx};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -44,8 +45,10 @@ pub struct Shape {
 
 /// The end of a row of the present.
 pub const NEVER: &str = "999";
-/// What cascades write into the column `end`.
-pub const NOW: &str = "7";
+thread_local! {
+    /// What cascades write into the column `end`.
+    pub static NOW: Cell<u32> = const { Cell::new(7) };
+}
 
 pub type Fields = Vec<Option<String>>;
 
@@ -289,7 +292,7 @@ impl RowMaker for Maker {
         after.keeps_unindexed = shape.keeps_unindexed(&Shape::decode(of.row), &row);
         if shape.has_past && before.row != after.row {
             let mut ended = Shape::decode(of.row);
-            ended[shape.column("end")] = Some(NOW.into());
+            ended[shape.column("end")] = Some(NOW.get().to_string());
             *past = shape.made(&ended);
         }
         Ok(())
@@ -298,7 +301,7 @@ impl RowMaker for Maker {
         let shape = &self.0[of.table];
         let mut row = Shape::decode(of.row);
         *before = shape.made(&row);
-        row[shape.column("end")] = Some(NOW.into());
+        row[shape.column("end")] = Some(NOW.get().to_string());
         *after = shape.made(&row);
         Ok(())
     }

@@ -2,7 +2,7 @@
 //! by several transactions, with crashes. The twin knows what cascades do.
 //!
 //! p (id, a), c (id, ref -> p.a), g (id, ref -> c.id), s (id, ref -> s.id); the actions come from
-//! the seed. Each answer of the engine must be the twin's. The rows after a start must be the
+//! the seed. So does which tables have a past: the twin knows their rows of the present alone. Each answer of the engine must be the twin's. The rows after a start must be the
 //! twin's, too, and no row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
@@ -15,7 +15,7 @@ use crate::base::{Error, Result, SyncPoint};
 use crate::change;
 use crate::engine::steps::LoserRollback;
 use crate::engine::tests::fixture::{seeds, Random};
-use crate::engine::tests::foreign::family::{Cascade, Family, Restrict, SetNull, Shape};
+use crate::engine::tests::foreign::family::{Cascade, Family, Restrict, SetNull, Shape, NEVER, NOW};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::{ForeignAction, Savepoint};
@@ -165,6 +165,9 @@ struct Life {
     disk: Arc<SimDisk>,
     shapes: Vec<Shape>,
     actions: Actions,
+    /// Of each table, whether it has a past.
+    past: [bool; TABLES.len()],
+    clock: u32,
     family: Family,
     losers: LoserRollback,
     losers_left: bool,
@@ -175,8 +178,28 @@ struct Life {
     next_xid: u32,
 }
 
-fn text((_, id): Key, second: Option<u64>) -> String {
-    second.map_or(format!("{id} -"), |second| format!("{id} {second}"))
+/// The columns, the clustered key, and the index of a table.
+fn shape(name: &str, second: &str, has_past: bool) -> Shape {
+    let indexed = |shape: Shape, columns: &str| match name {
+        "p" => shape.unique(columns),
+        _ => shape.index(columns),
+    };
+    match has_past {
+        false => indexed(
+            Shape::new(name, &format!("id {second}"), "id"),
+            second.trim_end_matches('?'),
+        ),
+        true => {
+            let columns = match name {
+                "p" => format!("{second} end"),
+                _ => second.trim_end_matches('?').to_string(),
+            };
+            indexed(
+                Shape::new(name, &format!("id {second} end"), "id end").with_past(),
+                &columns,
+            )
+        }
+    }
 }
 
 fn apply(rows: &mut Rows, own: &Own) {
@@ -199,11 +222,12 @@ impl Life {
         let (setup, mut random) = (Setup::draw(seed), Random(seed.wrapping_mul(31)));
         let mut action = || [Restrict, Cascade, Cascade, SetNull][random.below(4) as usize];
         let actions = [(action(), action()), (action(), action()), (action(), action())];
-        let c = Shape::new("c", "id ref?", "id").index("ref");
-        let g = Shape::new("g", "id ref?", "id").index("ref");
-        let s = Shape::new("s", "id ref?", "id").index("ref");
+        let past = TABLES.map(|_| random.chance(30));
+        let c = shape("c", "ref?", past[1]);
+        let g = shape("g", "ref?", past[2]);
+        let s = shape("s", "ref?", past[3]);
         let shapes = vec![
-            Shape::new("p", "id a", "id").unique("a"),
+            shape("p", "a", past[0]),
             c.foreign("f", "ref", "p a", actions[0].0, actions[0].1),
             g.foreign("g", "ref", "c id", actions[1].0, actions[1].1),
             s.foreign("s", "ref", "s id", actions[2].0, actions[2].1),
@@ -218,6 +242,8 @@ impl Life {
             disk,
             shapes,
             actions,
+            past,
+            clock: 1000,
             losers: LoserRollback::new(Vec::new()),
             losers_left: false,
             trxs: (0..SLOTS).map(|_| None).collect(),
@@ -225,6 +251,20 @@ impl Life {
             doubt: None,
             next_xid: 0,
         }
+    }
+
+    fn text(&self, (table, id): Key, second: Option<u64>) -> String {
+        let row = second.map_or(format!("{id} -"), |second| format!("{id} {second}"));
+        match self.past[table] {
+            true => format!("{row} {NEVER}"),
+            false => row,
+        }
+    }
+    /// The row of the past that a row becomes when it is deleted.
+    fn ended_text(&self, key: Key, second: Option<u64>) -> Option<String> {
+        let row = self.text(key, second);
+        let kept = row.strip_suffix(NEVER).filter(|_| self.past[key.0])?;
+        Some(format!("{kept}{}", NOW.get()))
     }
 
     fn is_gone(&self) -> bool {
@@ -276,6 +316,9 @@ impl Life {
         for (n, table) in TABLES.iter().enumerate() {
             for row in self.family.rows(table) {
                 let fields: Vec<Option<u64>> = row.split(' ').map(|field| field.parse().ok()).collect();
+                if self.past[n] && !row.ends_with(&format!(" {NEVER}")) {
+                    continue;
+                }
                 rows.insert((n, fields[0].ok_or("a row without a key")?), fields[1]);
             }
         }
@@ -345,6 +388,8 @@ impl Life {
         let mut latest = self.now.0.clone();
         apply(&mut latest, &open.own);
         let statement = self.choose(&latest);
+        self.clock += 1;
+        NOW.set(self.clock);
         let company = match statement {
             Statement::Insert((1, _), Some(second)) if self.random.chance(30) => self.company(second),
             _ => None,
@@ -399,6 +444,7 @@ impl Life {
     /// if it can. What it has deleted is in the result then.
     fn company(&self, second: u64) -> Option<Rc<Cell<Option<Key>>>> {
         let key = *self.now.0.iter().find(|(key, a)| key.0 == 0 && **a == Some(second))?.0;
+        let (row, ended) = (self.text(key, Some(second)), self.ended_text(key, Some(second)));
         let (family, deleted, begun) = (self.family.clone(), Rc::new(Cell::new(None)), Cell::new(false));
         let result = deleted.clone();
         at_each(Some(Rc::new(move |point| {
@@ -408,7 +454,10 @@ impl Life {
             let mut trx = family.begin();
             // A cascade would make a larger change than is looked for.
             trx.row_maker = None;
-            let done = family.delete(&mut trx, "p", &text(key, Some(second)));
+            let done = match &ended {
+                Some(ended) => family.update(&mut trx, "p", &row, ended),
+                None => family.delete(&mut trx, "p", &row),
+            };
             let ended = match done {
                 Ok(()) => family.engine.commit(&mut trx, true),
                 Err(_) => family.engine.rollback(&mut trx),
@@ -421,13 +470,19 @@ impl Life {
     }
 
     fn run(&self, trx: &mut Trx, statement: Statement, latest: &Rows) -> Result<()> {
-        let old = |key: Key| text(key, latest[&key]);
+        let old = |key: Key| self.text(key, latest[&key]);
         match statement {
-            Statement::Insert(key, second) => self.family.insert(trx, TABLES[key.0], &text(key, second)),
-            Statement::Delete(key) => self.family.delete(trx, TABLES[key.0], &old(key)),
-            Statement::Update(key, second) => self.family.update(trx, TABLES[key.0], &old(key), &text(key, second)),
+            Statement::Insert(key, second) => self.family.insert(trx, TABLES[key.0], &self.text(key, second)),
+            Statement::Delete(key) => match self.ended_text(key, latest[&key]) {
+                Some(ended) => self.family.update(trx, TABLES[key.0], &old(key), &ended),
+                None => self.family.delete(trx, TABLES[key.0], &old(key)),
+            },
+            Statement::Update(key, second) => {
+                self.family
+                    .update(trx, TABLES[key.0], &old(key), &self.text(key, second))
+            }
             Statement::Move(key, to) => {
-                let moved = text((key.0, to), latest[&key]);
+                let moved = self.text((key.0, to), latest[&key]);
                 self.family.update(trx, TABLES[key.0], &old(key), &moved)
             }
         }
