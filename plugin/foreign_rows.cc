@@ -261,8 +261,8 @@ int ForeignRows::put_reference(const std::string &table, uint32_t foreign, slc_b
   return handler->put_reference(m_record, m_reference, fields, pk, row, to) ? 0 : bad_row(table.c_str());
 }
 
-/* The old form of a row that gets another one, as a row of the past; and when the new one begins. As
-   for an UPDATE, there is no such row if the old form has not been there for any time. */
+/* The old form of a row that gets another one, as a row of the past; and the beginning of the new
+   one. As for an UPDATE, there is no such row if the old form has not been there for any time. */
 int ForeignRows::put_past(ha_sluice *handler, const uchar *old_record, uchar *record, slc_row_sink *to)
 {
   const size_t length= handler->get_table()->s->reclength;

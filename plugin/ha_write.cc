@@ -192,7 +192,7 @@ int ha_sluice::update_numbered(const uchar *old_record, const uchar *new_record)
   m_codec->put_row(m_write.row, new_record);
   m_write.entries.clear();
   const ForeignRows::Update for_children(m_connection->foreign_rows(), table, old_record, new_record);
-  /* To foreign keys a row that becomes one of the past is deleted: all its entries are told. */
+  /* To foreign keys a row that becomes one of the past is deleted: the engine needs all entries. */
   return same_bytes(old_clustered, new_clustered) && m_codec->is_past(old_record) == m_codec->is_past(new_record)
            ? update_in_place(old_record, new_record, old_clustered)
            : update_moving(old_record, new_record, old_clustered, new_clustered);

@@ -152,6 +152,7 @@ impl TableLoad {
         if !layout.marks_past {
             return Ok(false);
         }
+        debug_assert!(holds_no_latch(), "the row is read without the latch of its entry");
         let row = layout.clustered.tree.get(&self.loader.pool, pk)?;
         Ok(row.is_some_and(|leaf| value_is_past(layout, leaf.value())))
     }

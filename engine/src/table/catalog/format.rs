@@ -140,12 +140,10 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
         },
         (layout.hidden_pk as u8 * HIDDEN_PK) | (buffering << BUFFERING_SHIFT),
     ];
-    let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
-    int(&mut out, layout.id as u64);
-    int(&mut out, layout.pk_fixed_len as u64);
-    int(&mut out, layout.created_s);
-    int(&mut out, layout.clustered.id as u64);
-    int(&mut out, layout.clustered.tree.root as u64);
+    let (id, root) = (layout.clustered.id as u64, layout.clustered.tree.root as u64);
+    for number in [layout.id as u64, layout.pk_fixed_len as u64, layout.created_s, id, root] {
+        push_varint(&mut out, number);
+    }
     push_bytes(&mut out, &layout.schema);
     push_varint(&mut out, layout.secondary.len() as u64);
     for Secondary { index, quarantined, .. } in &layout.secondary {
@@ -268,14 +266,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     for _ in 0..count {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
-    let (pk_parts, foreign) = match b[0] {
-        WITH_PARTS | WITH_REPLACES | WITH_PAST => take_keys(b, &mut at, &mut secondary)?,
-        _ => (Vec::new(), Vec::new()),
-    };
-    let replaces = match b[0] {
-        WITH_REPLACES | WITH_PAST => take_text(b, &mut at)?,
-        _ => String::new(),
-    };
+    let (pk_parts, foreign, replaces) = take_keys(b, &mut at, &mut secondary)?;
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,
@@ -287,7 +278,7 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
         clustered,
         secondary,
         foreign,
-        replaces: Some(replaces).filter(|name| !name.is_empty()),
+        replaces,
         change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
         schema,
         created_s,
@@ -298,12 +289,14 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     Some(layout)
 }
 
-/// The parts of the clustered key, and the foreign keys; the parts of the others go to `secondary`.
-fn take_keys(
-    b: &[u8],
-    at: &mut usize,
-    secondary: &mut [Secondary],
-) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
+/// The parts of the clustered key, the foreign keys, the table that is to be replaced.
+type Keys = (Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>, Option<String>);
+
+/// The parts of the other keys go to `secondary`.
+fn take_keys(b: &[u8], at: &mut usize, secondary: &mut [Secondary]) -> Option<Keys> {
+    if ![WITH_PARTS, WITH_REPLACES, WITH_PAST].contains(&b[0]) {
+        return Some((Vec::new(), Vec::new(), None));
+    }
     let clustered = take_parts(b, at)?;
     for s in secondary {
         s.parts = take_parts(b, at)?;
@@ -312,7 +305,11 @@ fn take_keys(
     for _ in 0..take_varint(b, at)? {
         foreign.push(Arc::new(take_foreign(b, at)?));
     }
-    Some((clustered, foreign))
+    let replaces = match b[0] {
+        WITH_PARTS => String::new(),
+        _ => take_text(b, at)?,
+    };
+    Some((clustered, foreign, Some(replaces).filter(|name| !name.is_empty())))
 }
 
 #[cfg(test)]

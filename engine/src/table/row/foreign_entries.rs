@@ -135,6 +135,10 @@ impl ForeignEntries<'_> {
                     current.push(candidate);
                 }
             }
+            debug_assert!(
+                current.is_sorted_by(|before: &Candidate, after| before.key < after.key),
+                "rows of the past are left out, and the others keep their order"
+            );
             current.truncate(most);
             if !current.is_empty() {
                 return Ok(Some(current));
@@ -149,6 +153,7 @@ impl ForeignEntries<'_> {
         if self.table.is_dropped() || layout.id != self.end.table {
             return Ok(None);
         }
+        debug_assert!(layout.marks_past, "no row of any other table is of the past");
         let leaf = layout.clustered.tree.get(self.pool, pk)?;
         let newest = leaf.map_or(Newest::Unclear, |leaf| {
             let header = RowHeader::read(leaf.value());

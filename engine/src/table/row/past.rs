@@ -20,6 +20,10 @@ pub(in crate::table) fn is_past(layout: &Layout, row: &[u8]) -> bool {
 
 /// `value`: of the clustered entry.
 pub(in crate::table) fn value_is_past(layout: &Layout, value: &[u8]) -> bool {
+    debug_assert!(
+        value.len() >= ROW_HEADER,
+        "a clustered entry's value begins with its header"
+    );
     let row_at = match value[0] & ROW_OVERFLOW {
         0 => ROW_HEADER,
         _ => ROW_HEADER + OVERFLOW_REF,

@@ -8,6 +8,7 @@
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::tests::fixture::config;
+use crate::engine::tests::foreign::shape_checker::{Meanwhile, ShapeChecker};
 use crate::engine::Engine;
 use crate::index::key_shape::{LevelForm, PartImage, PartShape, StringLevel};
 use crate::io::Disk;
@@ -56,7 +57,7 @@ pub fn fields(text: &str) -> Fields {
     let field = |field: &str| (field != "-").then(|| field.to_string());
     text.split_whitespace().map(field).collect()
 }
-fn text(fields: &Fields) -> String {
+pub fn text(fields: &Fields) -> String {
     let all: Vec<&str> = fields.iter().map(|field| field.as_deref().unwrap_or("-")).collect();
     all.join(" ")
 }
@@ -196,10 +197,10 @@ impl Shape {
         let mark = if self.is_past(row) { 0x40 } else { 0 };
         [&[1, mark], text(row).as_bytes()].concat()
     }
-    fn decode(row: &[u8]) -> Fields {
+    pub fn decode(row: &[u8]) -> Fields {
         fields(std::str::from_utf8(&row[2..]).expect("text"))
     }
-    fn made(&self, row: &Fields) -> MadeRow {
+    pub fn made(&self, row: &Fields) -> MadeRow {
         let pk = self.pk(row);
         let entry = |(i, (parts, _)): (usize, &(Parts, bool))| {
             let user_key = self.key(parts, row);
@@ -544,56 +545,6 @@ impl Family {
         assert_eq!(sound, Ok(true), "{name}: {:#?}", checker.shape.findings);
         self.commit(trx);
         checker.shape.orphans
-    }
-}
-
-struct ShapeChecker<'a> {
-    shape: &'a Shape,
-    findings: Vec<String>,
-    orphans: Vec<String>,
-}
-
-impl Checker for ShapeChecker<'_> {
-    fn finding(&mut self, line: &str) {
-        self.findings.push(line.to_string());
-    }
-    fn orphans(&mut self, orphans: &Orphans) {
-        let first = orphans.first.iter().map(|(_, row)| text(&Shape::decode(row)));
-        let first = Vec::from_iter(first).join(", ");
-        let (kind, name, rows) = (orphans.kind, &orphans.name, orphans.rows);
-        self.orphans.push(format!("{name} {kind:?} {rows}: {first}"));
-    }
-    fn knows_entries(&self) -> bool {
-        true
-    }
-    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
-        let made = self.shape.made(&Shape::decode(row));
-        assert_eq!(made.pk, pk);
-        made.entries.iter().for_each(|of| each(of.index, &of.key, &of.value));
-    }
-}
-
-/// Does something whenever the check reports its progress.
-struct Meanwhile<'a> {
-    shape: ShapeChecker<'a>,
-    meanwhile: &'a mut dyn FnMut(u32),
-}
-
-impl Checker for Meanwhile<'_> {
-    fn finding(&mut self, line: &str) {
-        self.shape.finding(line);
-    }
-    fn orphans(&mut self, orphans: &Orphans) {
-        self.shape.orphans(orphans);
-    }
-    fn knows_entries(&self) -> bool {
-        true
-    }
-    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
-        self.shape.entries(pk, row, each);
-    }
-    fn progress(&mut self, stage: u32, stages: u32, _done: u64, _total: u64) {
-        (self.meanwhile)(stages - stage);
     }
 }
 

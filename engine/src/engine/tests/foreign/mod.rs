@@ -8,4 +8,5 @@ mod loads;
 mod lost_index;
 mod past;
 mod rules;
+mod shape_checker;
 mod waits;

@@ -2,11 +2,13 @@
 //! by several transactions, with crashes. The twin knows what cascades do.
 //!
 //! p (id, a), c (id, ref -> p.a), g (id, ref -> c.id), s (id, ref -> s.id); the actions come from
-//! the seed. So does which tables have a past: the twin knows their rows of the present alone. Each answer of the engine must be the twin's. The rows after a start must be the
-//! twin's, too, and no row may be an orphan.
+//! the seed. So does which tables have a past: the twin knows their rows of the present alone. Each
+//! answer of the engine must be the twin's. The rows after a start must be the twin's, too, and no
+//! row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
 //! it.
+use super::family_twin::{Actions, Key, Refusal, Rows, Statement, Twin};
 use super::run::caught;
 use super::setup::Setup;
 use super::world::Step;
@@ -18,7 +20,7 @@ use crate::engine::tests::fixture::{seeds, Random};
 use crate::engine::tests::foreign::family::{Cascade, Family, Restrict, SetNull, Shape, NEVER, NOW};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
-use crate::table::{ForeignAction, Savepoint};
+use crate::table::Savepoint;
 use crate::txn::{Isolation, Trx};
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -31,127 +33,11 @@ const SLOTS: u64 = 3;
 /// Different clustered keys of a table, and values of p.a.
 const IDS: u64 = 6;
 const TABLES: [&str; 4] = ["p", "c", "g", "s"];
-/// The table that refers to itself.
-const SELF: usize = 3;
 
-/// Table and clustered key.
-type Key = (usize, u64);
-/// The second column of each row.
-type Rows = BTreeMap<Key, Option<u64>>;
 /// What a transaction has changed; None: the row is gone.
 type Own = BTreeMap<Key, Option<Option<u64>>>;
 /// Rows, and the changes of prepared transactions.
 type State = (Rows, BTreeMap<u32, Own>);
-
-#[derive(Clone, Copy, PartialEq, Debug)]
-enum Refusal {
-    Duplicate,
-    Foreign,
-}
-
-/// What children do: [of c, g or s] on delete, on update.
-type Actions = [(ForeignAction, ForeignAction); 3];
-
-#[derive(Clone, Copy, Debug)]
-enum Statement {
-    Insert(Key, Option<u64>),
-    Delete(Key),
-    Update(Key, Option<u64>),
-    Move(Key, u64),
-}
-
-/// The twin's rules.
-struct Twin {
-    rows: Rows,
-    actions: Actions,
-}
-
-impl Twin {
-    fn run(&mut self, statement: Statement) -> std::result::Result<(), Refusal> {
-        match statement {
-            Statement::Insert(key, second) => {
-                self.is_free(key, second)?;
-                self.rows.insert(key, second);
-                self.has_parent(key.0, second)
-            }
-            Statement::Delete(key) => {
-                let second = self.rows.remove(&key).expect("it is there");
-                match key.0 {
-                    0 => self.follow(1, second, None),
-                    1 => self.follow(2, Some(key.1), None),
-                    SELF if second == Some(key.1) && self.actions[SELF - 1].0 == Restrict => Err(Refusal::Foreign),
-                    SELF => self.follow(SELF, Some(key.1), None),
-                    _ => Ok(()),
-                }
-            }
-            Statement::Update(key, second) => {
-                let old = self.rows.remove(&key).expect("it is there");
-                let free = self.is_free(key, second);
-                self.rows.insert(key, second);
-                if old != second {
-                    if key.0 == 0 {
-                        self.follow(1, old, Some(second))?;
-                    }
-                    self.has_parent(key.0, second)?;
-                }
-                free
-            }
-            Statement::Move(key, to) => {
-                let second = self.rows.remove(&key).expect("it is there");
-                let free = self.is_free((key.0, to), second);
-                let refers = |(other, value): (&Key, &Option<u64>)| other.0 == SELF && *value == Some(key.1);
-                let is_referred = second == Some(key.1) || self.rows.iter().any(refers);
-                match key.0 {
-                    _ if key.1 == to => {}
-                    1 => self.follow(2, Some(key.1), Some(Some(to)))?,
-                    // An update that goes round in one table is refused.
-                    SELF if is_referred => return Err(Refusal::Foreign),
-                    _ => {}
-                }
-                free?;
-                self.rows.insert((key.0, to), second);
-                Ok(())
-            }
-        }
-    }
-    fn is_free(&self, key: Key, second: Option<u64>) -> std::result::Result<(), Refusal> {
-        let same_value = |(other, value): (&Key, &Option<u64>)| key.0 == 0 && other.0 == 0 && *value == second;
-        match self.rows.contains_key(&key) || self.rows.iter().any(same_value) {
-            true => Err(Refusal::Duplicate),
-            false => Ok(()),
-        }
-    }
-    fn has_parent(&self, table: usize, second: Option<u64>) -> std::result::Result<(), Refusal> {
-        let Some(wanted) = second.filter(|_| table > 0) else {
-            return Ok(());
-        };
-        let is_it = |(key, second): (&Key, &Option<u64>)| match table {
-            1 => key.0 == 0 && *second == Some(wanted),
-            2 => *key == (1, wanted),
-            _ => *key == (SELF, wanted),
-        };
-        self.rows.iter().any(is_it).then_some(()).ok_or(Refusal::Foreign)
-    }
-    /// `new`: what the key becomes; None: the parent is deleted.
-    fn follow(&mut self, table: usize, old: Option<u64>, new: Option<Option<u64>>) -> std::result::Result<(), Refusal> {
-        let (on_delete, on_update) = self.actions[table - 1];
-        let action = if new.is_some() { on_update } else { on_delete };
-        let all = self
-            .rows
-            .iter()
-            .filter(|(key, second)| key.0 == table && **second == old);
-        let children: Vec<Key> = all.map(|(key, _)| *key).collect();
-        for child in children {
-            match (action, new) {
-                (Cascade, None) => self.run(Statement::Delete(child))?,
-                (Cascade, Some(new)) => drop(self.rows.insert(child, new)),
-                (SetNull, _) => drop(self.rows.insert(child, None)),
-                _ => return Err(Refusal::Foreign),
-            }
-        }
-        Ok(())
-    }
-}
 
 struct Open {
     trx: Trx,

@@ -30,6 +30,7 @@
 mod backup;
 mod ddl;
 mod families;
+mod family_twin;
 mod regressions;
 mod judge;
 mod leak;
