@@ -82,6 +82,7 @@ impl ChildChange<'_> {
             table,
             child,
         } = *self;
+        debug_assert!(cascade.deletes, "K7: a child ends when its parent is deleted or ends");
         let (key, layout, name) = (cascade.key, table.layout(), table.name());
         let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
         row_maker(trx, key, &name)?.ended(child.as_made_of(&name), &mut before, &mut after)?;
@@ -162,10 +163,6 @@ impl ChildChange<'_> {
         if !follows(cascade, layout, &after)? {
             return Err(Error::RowIsReferenced(key.fault(name)));
         }
-        debug_assert!(
-            past.row.is_empty() || layout.marks_past,
-            "K7: the row maker knows which tables have rows of the past"
-        );
         let (old_entries, new_entries) = (entries_of(&before), entries_of(&after));
         let changes = changes_of(&old_entries, &new_entries);
         let new = NewRow::new(&after.pk, &after.row, &new_entries);
