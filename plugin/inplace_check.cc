@@ -193,9 +193,6 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "NULL becomes another value where a TIMESTAMP or AUTO_INCREMENT column becomes NOT NULL";
   if (changes_option_of_rows(info))
     return "the table's options";
-  /* A copy marks rows of the past. */
-  if (table->versioned() != altered->versioned() && slc_table_foreign(engine_table))
-    return "system versioning of a table with foreign keys begins or ends";
   if (info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN && cuts_default(change, altered))
     return "the DEFAULT of a new column does not fit it";
   if (adds_check(thd, change, altered, info))
