@@ -55,6 +55,7 @@ fn rows_of_the_past_are_passed_over() {
     assert_eq!(t.rows("c").iter().filter(|row| row.contains(" 2 ")).count(), 1);
     let mut reader = t.begin_at(Isolation::Serializable);
     t.delete(&mut reader, "c", "1 1 14").expect("delete");
+    NOW.set(8);
     update(&t, "p", "1 2 999", "1 3 999").expect("nothing of the past is waited for");
     t.rollback(reader);
     t.check();
