@@ -195,7 +195,7 @@ public:
   /* The table's row_end tells rows of the past, and its rows say so in their numbers. */
   void set_marks_past(bool marks);
   bool marks_past() const { return m_past_bit != 0; }
-  bool is_past(const uchar *record) const { return m_past_bit && !m_table->vers_end_field()->is_max(record + m_row_end); }
+  bool is_past(const uchar *record) const { return m_past_bit && memcmp(record + m_row_end, m_row_end_max.data(), m_row_end_max.size()); }
   /* The number of the row's definition, if there is none of that number; else 0. */
   uint16 unknown_definition(slc_bytes row) const;
   const std::vector<uint16> &indexed_virtual_columns() const { return m_indexed_virtual; }
@@ -231,6 +231,7 @@ private:
   uint16 m_row_definition;              // number of the one that rows are written in
   uint16 m_past_bit= 0;                 // in the numbers of rows of the past
   uint32 m_row_end= 0;                  // offset in the record, if there is such a bit
+  std::string m_row_end_max;            // of rows of the present
   uint32 m_null_bytes;
   std::vector<DecodePlan::Copy> m_fixed; // from = offset in the row
   std::vector<std::pair<Column, uint32>> m_fixed_columns; // with the offset in the row

@@ -158,7 +158,18 @@ void Codec::put_row(Buffer &to, const uchar *record) const
 void Codec::set_marks_past(bool marks)
 {
   m_past_bit= marks && m_table->versioned() ? PAST_BIT : 0;
-  m_row_end= m_past_bit ? column_of(m_table, m_table->vers_end_field()).offset : 0;
+  if (!m_past_bit)
+    return;
+  Field *const end= m_table->vers_end_field();
+  const Column column= column_of(m_table, end);
+  m_row_end= column.offset;
+  uchar *const at= m_table->record[0] + m_row_end;
+  const std::string kept(reinterpret_cast<const char *>(at), column.length);
+  MY_BITMAP *const set= dbug_tmp_use_all_columns(m_table, &m_table->write_set);
+  end->set_max();
+  dbug_tmp_restore_column_map(&m_table->write_set, set);
+  m_row_end_max.assign(reinterpret_cast<const char *>(at), column.length);
+  memcpy(at, kept.data(), kept.size());
 }
 
 bool Codec::same_row(const uchar *left, const uchar *right) const
