@@ -6,6 +6,7 @@
    G2 A child row that comes, goes, or changes its parent gives a REFERENCE key of each parent row.
       It is the key that the parent row gives itself.
    G3 A row that a cascade changes gives its keys as if a statement changed it.
+      A row of the past is neither a parent nor a child. One that becomes such a row has gone.
    G4 Equal values give equal bytes on every node: the image that the indexes compare, without what
       a definition adds (null bytes, DESC). Long images are hashed: an equal hash of other values
       costs an abort, and never a conflict that is not seen.
@@ -133,7 +134,7 @@ void ha_sluice::collect_certified()
   for (const ForeignKey &foreign : foreign_keys(SLC_FOREIGN_OF_PARENT, m_share->name()))
   {
     /* Children may name columns that are no whole unique key. */
-    const CertifiedKey key= {index_of(foreign.parent_index), static_cast<uint>(foreign.columns.size()), id_of(foreign.parent_columns)};
+    const CertifiedKey key= {index_of(foreign.parent_index), static_cast<uint>(foreign.columns.size()), id_of(foreign.parent_columns), true};
     const bool is_there= std::any_of(all.own.begin(), all.own.end(), [&](const CertifiedKey &own) { return own.id == key.id; });
     if (key.index != WHOLE_ROW && !is_there)
       all.own.push_back(key);
@@ -166,10 +167,13 @@ int ha_sluice::certify(THD *thd, const uchar *old_record, const uchar *new_recor
   if (!m_certified)
     collect_certified();
   Buffer &before= m_certified->before, &after= m_certified->after;
+  const bool was_past= old_record && m_codec->is_past(old_record), is_past= new_record && m_codec->is_past(new_record);
+  const uchar *const old_present= was_past ? nullptr : old_record, *const new_present= is_past ? nullptr : new_record;
   for (const CertifiedKey &key : m_certified->own)
   {
-    const bool had= old_record && put_certified(before, key, old_record), has= new_record && put_certified(after, key, new_record);
-    const bool stays= had && has && same_image(before, after);
+    const uchar *const was= key.only_referenced ? old_present : old_record, *const is= key.only_referenced ? new_present : new_record;
+    const bool had= was && put_certified(before, key, was), has= is && put_certified(after, key, is);
+    const bool stays= had && has && was_past == is_past && same_image(before, after);
     if (stays && key.index != m_codec->primary() && !m_certified->is_parent)
       continue;
     const int kind= stays ? kind_of_update() : WSREP_SERVICE_KEY_EXCLUSIVE;
@@ -184,7 +188,8 @@ int ha_sluice::certify(THD *thd, const uchar *old_record, const uchar *new_recor
   {
     if (parent.key.index == WHOLE_ROW)
       continue;
-    const bool had= old_record && put_certified(before, parent.key, old_record), has= new_record && put_certified(after, parent.key, new_record);
+    const bool had= old_present && put_certified(before, parent.key, old_present),
+               has= new_present && put_certified(after, parent.key, new_present);
     if (had && has && same_image(before, after))
       continue;
     if (had)

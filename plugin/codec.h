@@ -16,7 +16,8 @@
                 record's null bytes | fixed columns | CHAR without pad, VARCHAR, rarely set wide
                 columns: length + bytes (nothing when NULL) | BLOBs: length as in the record +
                 bytes. Columns that a clustered key image of fixed offsets gives back are not stored
-                again; VIRTUAL columns are not stored. A compressed row (codec_row.cc): u16 number
+                again; VIRTUAL columns are not stored. In a table that marks rows of the past
+                (SLC_TABLE_MARKS_PAST) the number of such a row has the bit 0x4000. A compressed row (codec_row.cc): u16 number
                 with its highest bit set | u32 length | the row as zlib compresses it. Only the
                 stand-in writes such rows.
 
@@ -191,6 +192,10 @@ public:
      the former are the table's. */
   void set_history(std::shared_ptr<const RowHistory> history);
   const RowHistory &history() const { return *m_history; }
+  /* The table's row_end tells rows of the past, and its rows say so in their numbers. */
+  void set_marks_past(bool marks);
+  bool marks_past() const { return m_past_bit != 0; }
+  bool is_past(const uchar *record) const { return m_past_bit && memcmp(record + m_row_end, m_row_end_max.data(), m_row_end_max.size()); }
   /* The number of the row's definition, if there is none of that number; else 0. */
   uint16 unknown_definition(slc_bytes row) const;
   const std::vector<uint16> &indexed_virtual_columns() const { return m_indexed_virtual; }
@@ -224,6 +229,9 @@ private:
   std::vector<KeyedColumn> m_keyed;     // columns that the clustered key gives back
   std::shared_ptr<const RowHistory> m_history;
   uint16 m_row_definition;              // number of the one that rows are written in
+  uint16 m_past_bit= 0;                 // in the numbers of rows of the past
+  uint32 m_row_end= 0;                  // offset in the record, if there is such a bit
+  std::string m_row_end_max;            // of rows of the present
   uint32 m_null_bytes;
   std::vector<DecodePlan::Copy> m_fixed; // from = offset in the row
   std::vector<std::pair<Column, uint32>> m_fixed_columns; // with the offset in the row

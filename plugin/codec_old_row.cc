@@ -110,7 +110,7 @@ void Codec::set_history(std::shared_ptr<const RowHistory> history)
 
 uint16 Codec::unknown_definition(slc_bytes row) const
 {
-  const uint16 number= row.len < 2 ? m_row_definition : uint2korr(row.ptr) & INT_MAX16;
+  const uint16 number= row.len < 2 ? m_row_definition : uint2korr(row.ptr) & INT_MAX16 & ~m_past_bit;
   return number == m_row_definition || m_history->find(number) ? 0 : number;
 }
 
@@ -248,7 +248,7 @@ bool Codec::get_old_row(const DecodePlan *plan, uchar *record, slc_bytes cluster
 {
   if (row.len < 2 || (m_clustered_fixed && clustered.len != m_clustered_fixed))
     return false;
-  const uint16 number= uint2korr(row.ptr);
+  const uint16 number= uint2korr(row.ptr) & ~m_past_bit;
   const OldRowPlan *old= number == m_row_definition ? nullptr : old_row_plan(plan, number);
   if (!old || row.len < old->fixed_end)
     return false;

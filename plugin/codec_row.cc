@@ -14,6 +14,9 @@ namespace {
 
 constexpr size_t PLANS_MAX= 64;
 
+/* Of a row's number. */
+constexpr uint16 PAST_BIT= 0x4000;
+
 /* A compressed row: the number of its definition with this bit, four bytes with the length of the
    row, and the row as zlib compresses it. */
 constexpr uchar COMPRESSED_BIT= 0x80;   // of the second byte
@@ -115,7 +118,7 @@ void Codec::put_row(Buffer &to, const uchar *record) const
       size+= column.length_bytes + column.value(record).len;
   const size_t from= to.length();
   uchar *at= to.reserve(size);
-  int2store(at, m_row_definition);
+  int2store(at, m_row_definition | (unlikely(m_past_bit) && is_past(record) ? m_past_bit : 0));
   copy_few(at + 2, record, m_null_bytes);
   at+= 2 + m_null_bytes;
   for (const DecodePlan::Copy &copy : m_fixed)
@@ -150,6 +153,23 @@ void Codec::put_row(Buffer &to, const uchar *record) const
   if (unlikely(m_compresses))
     compress_row(to, from, compression_level());
 #endif
+}
+
+void Codec::set_marks_past(bool marks)
+{
+  m_past_bit= marks && m_table->versioned() ? PAST_BIT : 0;
+  if (!m_past_bit)
+    return;
+  Field *const end= m_table->vers_end_field();
+  const Column column= column_of(m_table, end);
+  m_row_end= column.offset;
+  uchar *const at= m_table->record[0] + m_row_end;
+  const std::string kept(reinterpret_cast<const char *>(at), column.length);
+  MY_BITMAP *const set= dbug_tmp_use_all_columns(m_table, &m_table->write_set);
+  end->set_max();
+  dbug_tmp_restore_column_map(&m_table->write_set, set);
+  m_row_end_max.assign(reinterpret_cast<const char *>(at), column.length);
+  memcpy(at, kept.data(), kept.size());
 }
 
 bool Codec::same_row(const uchar *left, const uchar *right) const
@@ -224,7 +244,7 @@ const DecodePlan *Codec::plan(const MY_BITMAP *read_set)
 bool Codec::get_row(const DecodePlan *plan, uchar *record, slc_bytes clustered, slc_bytes stored) const
 {
   const slc_bytes row= plain_row(stored, m_plain_row);
-  if (unlikely(row.len < m_fixed_end || uint2korr(row.ptr) != m_row_definition ||
+  if (unlikely(row.len < m_fixed_end || (uint2korr(row.ptr) & ~m_past_bit) != m_row_definition ||
                (m_clustered_fixed && clustered.len != m_clustered_fixed)))
     return get_old_row(plan, record, clustered, row);
   copy_few(record, row.ptr + 2, m_null_bytes);

@@ -85,6 +85,9 @@ bool sluice::schema_is_of(slc_bytes schema, const LEX_CUSTRING &definition)
 Definition::Definition(TABLE *form, bool temporary, ForeignDefinition &foreign) : schema(schema_of(form))
 {
   const std::unique_ptr<Codec> codec= Codec::build(form);
+  codec->set_marks_past(form->versioned() && !temporary);
+  if (codec->marks_past())
+    def.flags|= SLC_TABLE_MARKS_PAST;
   parts.reset(new IndexParts(form, *codec));
   if (temporary)
     def.flags|= SLC_TABLE_TEMPORARY;

@@ -116,8 +116,6 @@ int check_statement(THD *thd, const TABLE *form, const HA_CREATE_INFO *info, con
 {
   if (info->tmp_table())
     return refuse(thd, constraint, "a temporary table cannot have one");
-  if (form->versioned())
-    return refuse(thd, constraint, "a table with system versioning cannot have one");
   if (key.delete_opt == FK_OPTION_SET_DEFAULT || key.update_opt == FK_OPTION_SET_DEFAULT)
     return refuse(thd, constraint, "SET DEFAULT is not supported");
   return 0;
@@ -281,11 +279,7 @@ int ForeignDefinition::of_create(THD *thd, const char *name, const TABLE *form, 
       m_keys= foreign_keys(SLC_FOREIGN_OF_CHILD, m_replaces.c_str());
     Connection::of(thd)->note_copy(name, m_replaces);
   }
-  if (const int error= replace_by_new(thd, name, named, form, alter))
-    return error;
-  if (form->versioned() && !m_keys.empty())
-    return refuse(thd, m_keys.front().constraint(), "a table with system versioning cannot have one");
-  return 0;
+  return replace_by_new(thd, name, named, form, alter);
 }
 
 int ForeignDefinition::of_alter(THD *thd, const char *name, const TABLE *altered, const HA_CREATE_INFO *info, const Alter_info *alter,

@@ -205,11 +205,38 @@ int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row
 }
 
 int ForeignRows::changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
-                         slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after)
+                         slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past)
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
   return self->guarded(
-    [&] { return self->change(string_of(table), foreign, pk, row, string_of(parent), parent_pk, parent_row, before, after); });
+    [&] { return self->change(string_of(table), foreign, pk, row, string_of(parent), parent_pk, parent_row, before, after, past); });
+}
+
+int ForeignRows::ended(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after)
+{
+  ForeignRows *const self= static_cast<ForeignRows *>(ctx);
+  return self->guarded([&] { return self->end(string_of(table), pk, row, before, after); });
+}
+
+/* As TABLE::delete_row() of the server does it. */
+int ForeignRows::end(const std::string &table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after)
+{
+  ha_sluice *const handler= child(table);
+  if (!handler)
+    return m_error;
+#ifdef SLUICE_STAND_IN
+  Connection::of(m_thd)->note_change(table.c_str());
+#endif
+  uchar *const record= handler->foreign_record(m_record, pk, row);
+  if (!record)
+    return bad_row(table.c_str());
+  handler->put_made(before, record, pk);
+  const size_t length= handler->get_table()->s->reclength;
+  uchar *const old_record= static_cast<uchar *>(memcpy(m_old_record.reserve(length), record, length));
+  if (handler->end_foreign_record(record) < 0)
+    return handler->certify(m_thd, old_record, nullptr);
+  handler->put_made(after, record, pk);
+  return handler->certify(m_thd, old_record, record);
 }
 
 int ForeignRows::reference(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to)
@@ -234,9 +261,22 @@ int ForeignRows::put_reference(const std::string &table, uint32_t foreign, slc_b
   return handler->put_reference(m_record, m_reference, fields, pk, row, to) ? 0 : bad_row(table.c_str());
 }
 
+/* The old form of a row that gets another one, as a row of the past; and the beginning of the new
+   one. As for an UPDATE, there is no such row if the old form has not been there for any time. */
+int ForeignRows::put_past(ha_sluice *handler, const uchar *old_record, uchar *record, slc_row_sink *to)
+{
+  const size_t length= handler->get_table()->s->reclength;
+  uchar *const past= static_cast<uchar *>(memcpy(m_past_record.reserve(length), old_record, length));
+  handler->begin_foreign_record(record);
+  if (handler->end_foreign_record(past) <= 0)
+    return 0;
+  handler->put_made_past(to, past);
+  return handler->certify(m_thd, nullptr, past);
+}
+
 /* `parent` empty: the columns become NULL. */
 int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent_path,
-                        slc_bytes parent_pk, slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after)
+                        slc_bytes parent_pk, slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past)
 {
   ha_sluice *const handler= child(table);
   if (!handler)
@@ -286,6 +326,11 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
     }
   }
   note_made(table, handler->get_table(), to_fields, old_record, record);
+  const std::vector<uint16> &made= m_made[table];
+  const auto is_kept_up= [&](uint16 number) { return !handler->get_table()->field[number]->vers_update_unversioned(); };
+  if (handler->marks_past() && std::any_of(made.begin(), made.end(), is_kept_up))
+    if (const int error= put_past(handler, old_record, record, past))
+      return error;
   handler->compute_virtual_columns_of_foreign_record(record);
   handler->put_made(after, record, pk);
   if (keeps_unindexed(m_keys[table], handler->get_table(), old_record, record, true))
@@ -312,6 +357,28 @@ uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes stor
   return record;
 }
 
+/* A row of the statement's time begins. */
+void ha_sluice::begin_foreign_record(uchar *record) { put_statement_time(record, table->vers_start_field()); }
+
+/* The row becomes one of the past. < 0, 0, > 0: it began after that, at the same time, before. */
+int ha_sluice::end_foreign_record(uchar *record)
+{
+  const Field *const start= table->vers_start_field(), *const end= table->vers_end_field();
+  put_statement_time(record, table->vers_end_field());
+  compute_virtual_columns_of_foreign_record(record);
+  return end->cmp(record + (end->ptr - table->record[0]), record + (start->ptr - table->record[0]));
+}
+
+void ha_sluice::put_statement_time(uchar *record, Field *field)
+{
+  MY_BITMAP *const set= dbug_tmp_use_all_columns(table, &table->write_set);
+  const my_ptrdiff_t offset= record - table->record[0];
+  field->move_field_offset(offset);
+  field->store_timestamp(table->in_use->query_start(), table->in_use->query_start_sec_part());
+  field->move_field_offset(-offset);
+  dbug_tmp_restore_column_map(&table->write_set, set);
+}
+
 /* False: the bytes are no row. */
 bool ha_sluice::put_reference(Buffer &row_buffer, Buffer &to, const std::vector<Field *> &fields, slc_bytes clustered, slc_bytes row,
                               slc_value_sink *sink)
@@ -322,7 +389,7 @@ bool ha_sluice::put_reference(Buffer &row_buffer, Buffer &to, const std::vector<
   for (const Field *field : fields)
   {
     const KeyPart part= Codec::whole_part(table, field);
-    const std::string domain= domain_of(table, part);
+    const std::string domain= domain_of(table, *m_codec, part);
     const bool is_null= part.column.is_null(record);
     to.clear();
     if (!is_null)

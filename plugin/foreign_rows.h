@@ -29,7 +29,7 @@ public:
   explicit ForeignRows(THD *thd) : m_thd(thd) {}
   ~ForeignRows() { end_statement(); }
   ForeignRows(const ForeignRows &)= delete;
-  slc_row_maker maker() { return {this, entries, changed, reference}; }
+  slc_row_maker maker() { return {this, entries, changed, ended, reference}; }
   /* The statement's own row gets this new form. Children whose columns of the parent keep their
      bytes are left alone. */
   class Update
@@ -53,11 +53,14 @@ public:
 private:
   static int entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
   static int changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
-                     slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+                     slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past);
+  static int ended(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
   static int reference(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
   template <typename Body> int guarded(const Body &body);
   int change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent, slc_bytes parent_pk,
-             slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+             slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past);
+  int end(const std::string &table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
+  int put_past(ha_sluice *handler, const uchar *old_record, uchar *record, slc_row_sink *to);
   ha_sluice *child(const std::string &path);
   ha_sluice *parent(const std::string &path);
   ha_sluice *opened_here(const std::string &path);
@@ -80,7 +83,7 @@ private:
   std::map<std::string, std::vector<uint16>> m_made;
   std::map<std::string, std::vector<ForeignKey>> m_keys; // by child; for one statement
   std::vector<TABLE *> m_opened;
-  Buffer m_parent_record, m_record, m_old_record, m_reference;
+  Buffer m_parent_record, m_record, m_old_record, m_past_record, m_reference;
 };
 
 } // namespace sluice

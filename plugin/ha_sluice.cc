@@ -245,6 +245,7 @@ int ha_sluice::open(const char *name, int, uint)
                     shown_table(name).c_str());
     return HA_ERR_TABLE_DEF_CHANGED;
   }
+  m_codec->set_marks_past(slc_table_marks_past(m_share->table()));
   cut_extended_keys(table);
   m_share->describe_keys(table->s, *m_codec);
   m_share->describe_statistics(table->s, *m_codec);

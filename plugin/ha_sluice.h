@@ -169,6 +169,11 @@ public:
   const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
   void compute_virtual_columns_of_foreign_record(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
+  /* Of a table with system versioning. */
+  bool marks_past() const { return m_codec->marks_past(); }
+  void begin_foreign_record(uchar *record);
+  int end_foreign_record(uchar *record);
+  void put_made_past(slc_row_sink *to, const uchar *record);
   bool put_reference(sluice::Buffer &row_buffer, sluice::Buffer &to, const std::vector<Field *> &fields, slc_bytes clustered, slc_bytes row,
                      slc_value_sink *sink);
 
@@ -277,6 +282,7 @@ private:
   {
     uint index, parts;                  // of the server's keys
     uint32 id;
+    bool only_referenced= false;        // no unique key: children name it
   };
   struct CertifiedParent
   {
@@ -295,6 +301,8 @@ private:
   void collect_certified();
   bool put_certified(sluice::Buffer &to, const CertifiedKey &key, const uchar *record) const;
   int certify_new_table(THD *thd);
+
+  void put_statement_time(uchar *record, Field *field);
 
   /* virtual_columns.cc */
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);

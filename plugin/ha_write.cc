@@ -192,7 +192,8 @@ int ha_sluice::update_numbered(const uchar *old_record, const uchar *new_record)
   m_codec->put_row(m_write.row, new_record);
   m_write.entries.clear();
   const ForeignRows::Update for_children(m_connection->foreign_rows(), table, old_record, new_record);
-  return same_bytes(old_clustered, new_clustered)
+  /* To foreign keys a row that becomes one of the past is deleted: the engine needs all entries. */
+  return same_bytes(old_clustered, new_clustered) && m_codec->is_past(old_record) == m_codec->is_past(new_record)
            ? update_in_place(old_record, new_record, old_clustered)
            : update_moving(old_record, new_record, old_clustered, new_clustered);
 }
@@ -267,6 +268,18 @@ void ha_sluice::put_made(slc_row_sink *to, const uchar *record, slc_bytes old_cl
   for (uint i= 0; i < m_write.images.size(); i++)
     entries[i]= entry_of(m_write.entries, m_write.images[i], i);
   slc_row_sink_put(to, clustered, m_write.row.bytes(), entries, static_cast<uint32_t>(m_write.images.size()));
+}
+
+/* One that a cascade leaves, with a number of its own if the clustered key is hidden. */
+void ha_sluice::put_made_past(slc_row_sink *to, const uchar *record)
+{
+  uchar id[HIDDEN_KEY_LENGTH];
+  if (!m_codec->has_primary_key())
+  {
+    const ulonglong number= slc_table_next_row_id(m_share->table());
+    mi_int6store(id, number);
+  }
+  put_made(to, record, {id, sizeof id});
 }
 
 int ha_sluice::update_moving(const uchar *old_record, const uchar *new_record, slc_bytes old_clustered,

@@ -51,7 +51,9 @@ public:
   {
     const ColumnChange change(old, old_codec, altered, *codec, info);
     /* A table that is rebuilt begins with one definition of rows. */
-    if (is_rebuilt(change, info))
+    const bool rebuilds= is_rebuilt(change, info);
+    codec->set_marks_past(rebuilds ? altered->versioned() : old_codec.marks_past());
+    if (rebuilds)
       rebuild.reset(new OnlineRebuild(old_arg, old_codec_arg, altered, *codec, change));
     else
       codec->set_history(change.history());

@@ -66,13 +66,13 @@ static std::string domain_of_fixed(const Field *field, uint length)
   return with_number(text.c_str(), length);
 }
 
-/* The past versions of a row share its key with it: no key of a table with system versioning can
-   be one end of a foreign key. */
-std::string domain_of(const TABLE *table, const KeyPart &part)
+/* The past versions of a row share its key with it. If the table's rows do not tell them, no key of
+   it can be one end of a foreign key. */
+std::string domain_of(const TABLE *table, const Codec &codec, const KeyPart &part)
 {
   const std::string domain= part.column.is_fixed() ? domain_of_fixed(table->field[part.column.field], part.column.length)
                                                    : domain_of_string(part);
-  return table->versioned() ? domain + ", with system versioning" : domain;
+  return table->versioned() && !codec.marks_past() ? domain + ", with system versioning" : domain;
 }
 
 IndexParts::IndexParts(const TABLE *table, const Codec &codec)
@@ -84,7 +84,7 @@ IndexParts::IndexParts(const TABLE *table, const Codec &codec)
       continue;
     const std::vector<KeyPart> &parts= codec.key(i ? codec.server_index(i) : codec.primary()).parts;
     for (const KeyPart &part : parts)
-      m_domains[i].push_back(domain_of(table, part));
+      m_domains[i].push_back(domain_of(table, codec, part));
     for (uint p= 0; p < parts.size(); p++)
     {
       const Field *const field= table->field[parts[p].column.field];

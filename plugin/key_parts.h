@@ -13,7 +13,7 @@ namespace sluice {
 slc_key_part part_shape(const KeyPart &part);
 
 /* What the part's values are; see slc_index_part. */
-std::string domain_of(const TABLE *table, const KeyPart &part);
+std::string domain_of(const TABLE *table, const Codec &codec, const KeyPart &part);
 
 /* The parts of the clustered key (none, if it is hidden) and of the secondary indexes, in the
    engine's order, with the memory that they point into. Names of columns are the TABLE's. */

@@ -7,8 +7,9 @@ namespace sluice {
 
 namespace {
 
-/* The highest bit marks a compressed row (codec_row.cc). */
-constexpr ulong NUMBER_MAX= INT_MAX16;
+/* The highest bit marks a compressed row, the next one a row of the past (codec_row.cc). Versions
+   that knew no such rows gave all numbers. */
+constexpr ulong NUMBER_MAX= INT_MAX16, NEW_NUMBER_MAX= 0x3fff;
 
 std::string in_hex(const std::string &bytes)
 {
@@ -156,7 +157,7 @@ bool RowHistory::change(const std::vector<ColumnForm> &columns, uint32 null_byte
       return true;
     }
   const ulong last= m_definitions.empty() ? 0 : m_definitions.rbegin()->first;
-  if (last >= NUMBER_MAX)
+  if (last >= NEW_NUMBER_MAX)
     return false;
   m_current= definition.number= static_cast<uint16>(last + 1);
   m_definitions.emplace(m_current, definition);

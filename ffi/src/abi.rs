@@ -210,6 +210,7 @@ pub const SLC_TABLE_TEMPORARY: u32 = 1;
 pub const SLC_TABLE_HIDDEN_PK: u32 = 2;
 pub const SLC_TABLE_WIDE_PK: u32 = 4;
 pub const SLC_TABLE_FOREIGN_UNCHECKED: u32 = 8;
+pub const SLC_TABLE_MARKS_PAST: u32 = 16;
 #[repr(C)]
 pub struct slc_table_def {
     pub flags: u32,

@@ -183,6 +183,12 @@ pub unsafe extern "C" fn slc_table_foreign(table: *mut slc_table) -> u32 {
     })
 }
 
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_marks_past(table: *mut slc_table) -> c_int {
+    let table = unsafe { slc_table::of(table) };
+    enter_value(&table.engine, 0, || table.table.layout().marks_past as c_int)
+}
+
 /// What `slc_row_sink *` points to.
 pub struct slc_row_sink(*mut MadeRow);
 
@@ -257,6 +263,17 @@ pub struct slc_row_maker {
             parent_row: slc_bytes,
             before: *mut slc_row_sink,
             after: *mut slc_row_sink,
+            past: *mut slc_row_sink,
+        ) -> c_int,
+    >,
+    ended: Option<
+        unsafe extern "C" fn(
+            ctx: *mut c_void,
+            table: slc_bytes,
+            pk: slc_bytes,
+            row: slc_bytes,
+            before: *mut slc_row_sink,
+            after: *mut slc_row_sink,
         ) -> c_int,
     >,
     reference: Option<
@@ -302,6 +319,7 @@ impl RowMaker for slc_row_maker {
         value: ReferenceValue<'_>,
         before: &mut MadeRow,
         after: &mut MadeRow,
+        past: &mut MadeRow,
     ) -> Result<()> {
         let changed = self.changed.ok_or(Error::RowNotMade)?;
         let (parent, parent_pk, parent_row) = match value {
@@ -323,8 +341,17 @@ impl RowMaker for slc_row_maker {
                 parent_row,
                 &mut slc_row_sink(before),
                 &mut slc_row_sink(after),
+                &mut slc_row_sink(past),
             )
         })
+    }
+    fn ended(&mut self, of: ChildRow<'_>, before: &mut MadeRow, after: &mut MadeRow) -> Result<()> {
+        let ended = self.ended.ok_or(Error::RowNotMade)?;
+        let table = slc_bytes::of(of.table.as_bytes());
+        let (pk, row) = (slc_bytes::of(of.pk), slc_bytes::of(of.row));
+        let (before, after) = (&mut slc_row_sink(before), &mut slc_row_sink(after));
+        // SAFETY: as above.
+        made(unsafe { ended(self.ctx, table, pk, row, before, after) })
     }
     fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
         let reference = self.reference.ok_or(Error::RowNotMade)?;

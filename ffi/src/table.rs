@@ -48,6 +48,7 @@ unsafe fn spec(def: &slc_table_def) -> Result<TableSpec> {
         hidden_pk: def.flags & SLC_TABLE_HIDDEN_PK != 0,
         wide_pk: def.flags & SLC_TABLE_WIDE_PK != 0,
         pk_fixed_len: def.pk_fixed_len,
+        marks_past: def.flags & SLC_TABLE_MARKS_PAST != 0,
         indexes: indexes.collect::<Result<_>>()?,
         pk_parts: unsafe { key_parts(def.parts, def.part_count)? },
         foreign: unsafe { foreign_specs(def.foreign, def.foreign_count)? },

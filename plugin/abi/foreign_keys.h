@@ -37,6 +37,8 @@ enum { SLC_FOREIGN_OF_CHILD = 0, SLC_FOREIGN_OF_PARENT = 1, SLC_FOREIGN_ALL = 2 
 slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_foreign_cb cb, void *ctx);
 /* Bits: 1 = the table is a child, 2 = a parent, 4 = it has lost the index of a foreign key. */
 uint32_t slc_table_foreign(slc_table *);
+/* SLC_TABLE_MARKS_PAST */
+int slc_table_marks_past(slc_table *);
 
 typedef struct slc_row_sink slc_row_sink;
 /* Takes the row and its entries. Called once for each sink. The bytes are copied. */
@@ -55,9 +57,13 @@ typedef struct {
   /* Puts the row with its entries into the sink. */
   int (*entries)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
   /* Puts the row as it is into `before`, and as it becomes into `after`. The columns of the table's
-     foreign key number `foreign` get the parent row's values. `parent` empty: they become NULL. */
+     foreign key number `foreign` get the parent row's values. `parent` empty: they become NULL.
+     Puts the row of the past that stays into `past`, if there is one. */
   int (*changed)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
-                 slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after);
+                 slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past);
+  /* Of a table with SLC_TABLE_MARKS_PAST: puts the row as it is into `before`, and the row of the
+     past that it becomes now into `after`. Without the latter the row goes without a trace. */
+  int (*ended)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
   /* Puts the values that the columns of the table's foreign key number `foreign` have in the row
      into the sink. Called if the table has lost the index of the foreign key. */
   int (*reference)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);

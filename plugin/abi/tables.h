@@ -42,8 +42,16 @@ typedef struct {
 } slc_index_def;
 
 /* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key. FOREIGN_UNCHECKED: foreign_key_checks=0, a
-   parent may be missing and children may not fit */
-enum { SLC_TABLE_TEMPORARY = 1, SLC_TABLE_HIDDEN_PK = 2, SLC_TABLE_WIDE_PK = 4, SLC_TABLE_FOREIGN_UNCHECKED = 8 };
+   parent may be missing and children may not fit. MARKS_PAST: bit 6 of a row's second byte says
+   that it is one of the past, which is no row to foreign keys. A row that becomes one of the past,
+   or of the present, is moved, also if it keeps its clustered key */
+enum {
+  SLC_TABLE_TEMPORARY = 1,
+  SLC_TABLE_HIDDEN_PK = 2,
+  SLC_TABLE_WIDE_PK = 4,
+  SLC_TABLE_FOREIGN_UNCHECKED = 8,
+  SLC_TABLE_MARKS_PAST = 16
+};
 typedef struct {
   uint32_t flags;
   /* > 0: every clustered key has this length (6 for hidden); 0 = varies */

@@ -112,6 +112,8 @@ mutants! {
     StampOfVersionBefore,
     /// A child row's maker looks at the parent row, and does not lock it.
     ParentNotLocked,
+    /// To foreign keys, rows of the past count as rows of the present.
+    PastCounts,
     /// Some rows that are changed beside an ALTER TABLE are not on its list.
     TouchedKeyForgotten,
     /// A row whose change was not committed when a round of ALTER TABLE looked at it is not looked

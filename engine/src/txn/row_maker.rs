@@ -33,6 +33,7 @@ pub trait RowMaker: Send {
     fn entries(&mut self, of: ChildRow<'_>, to: &mut MadeRow) -> Result<()>;
     /// Puts `of` as it is into `before`. Puts it into `after` as it becomes when the columns of
     /// the foreign key get `value`. `foreign`: place of the foreign key in the table's definition.
+    /// Puts the row of the past that stays into `past`, or leaves that empty.
     fn changed(
         &mut self,
         of: ChildRow<'_>,
@@ -40,7 +41,11 @@ pub trait RowMaker: Send {
         value: ReferenceValue<'_>,
         before: &mut MadeRow,
         after: &mut MadeRow,
+        past: &mut MadeRow,
     ) -> Result<()>;
+    /// Of a table that marks rows of the past. Puts `of` as it is into `before`, and the row of the
+    /// past that it becomes now into `after`. Without the latter it goes without a trace.
+    fn ended(&mut self, of: ChildRow<'_>, before: &mut MadeRow, after: &mut MadeRow) -> Result<()>;
     /// Puts the values that the columns of a foreign key have in the row `of` into `to`.
     fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()>;
 }

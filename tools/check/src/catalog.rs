@@ -13,6 +13,8 @@ const CATALOG_INDEX: u32 = 1;
 const WITH_PARTS: u8 = 4;
 /// The same, and the name of the table that an ALTER TABLE will replace by this one.
 const WITH_REPLACES: u8 = 5;
+/// The same, and its rows say whether they are of the past.
+const WITH_PAST: u8 = 6;
 /// Root of the tree of statistics, drawn in `engine/src/table/statistics/stored.rs`; 0: there is
 /// none.
 const STATISTICS_AT: usize = ROOTS_AT + 12;
@@ -60,6 +62,8 @@ pub struct Table {
     pub name: String,
     pub file: u32,
     pub hidden_key: bool,
+    /// Its rows say whether they are of the past: drawn in `engine/src/table/row/past.rs`.
+    pub marks_past: bool,
     pub key_len: usize,
     pub index: u32,
     pub root: u32,
@@ -137,7 +141,7 @@ fn walk_statistics(store: &Store, root: u32, walked: &mut Walked) {
 
 fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
     let mut b = Reader::new(bytes);
-    let version = b.u8().filter(|version| (1..=WITH_REPLACES).contains(version))?;
+    let version = b.u8().filter(|version| (1..=WITH_PAST).contains(version))?;
     let flags = b.u8()?;
     let file = b.u32()?;
     let key_len = b.varint()? as usize;
@@ -169,7 +173,7 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
         }
         foreign = take_foreign_keys(&mut b)?;
     }
-    if version == WITH_REPLACES {
+    if version >= WITH_REPLACES {
         b.bytes()?;
     }
     if !b.is_at_end() {
@@ -179,6 +183,7 @@ fn decode(name: &str, bytes: &[u8]) -> Option<Table> {
         name: name.to_string(),
         file,
         hidden_key: flags & 1 != 0,
+        marks_past: version == WITH_PAST,
         key_len,
         index,
         root,

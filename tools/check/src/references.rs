@@ -2,12 +2,13 @@
 //! `foreign_key_checks = 0` lets users make it. It is reported, and a finding only if asked for.
 //!
 //! Two values are compared by their images. The child's key and the parent's differ only in the
-//! byte of a column that may be NULL, and in the inversion of DESC.
+//! byte of a column that may be NULL, and in the inversion of DESC. Rows of the past are neither
+//! parents nor children.
 use crate::bytes::hex;
 use crate::catalog::{Catalog, Foreign, Part, StringLevel, Table, DELTA_BIT};
 use crate::pending::{live_key_len, Pending};
 use crate::store::Store;
-use crate::table::{ROW_HEADER, ROW_MARKED};
+use crate::table::{is_past, ROW_HEADER, ROW_MARKED};
 use crate::tree;
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -82,13 +83,21 @@ fn index_for(table: &Table, columns: &[String]) -> Option<usize> {
 
 /// The key of each row, or of each entry that counts. False: something of the index is broken.
 fn live_keys(store: &Store, table: &Table, index: usize, each: &mut dyn FnMut(&[u8])) -> bool {
-    if index == 0 {
+    let (is_clustered, mut past) = (index == 0, HashSet::new());
+    if is_clustered || table.marks_past {
         let walked = tree::walk(store, table.file, table.index, table.root, &mut |key, value| {
-            if value.len() >= ROW_HEADER && value[0] & ROW_MARKED == 0 {
+            let is_there = value.len() >= ROW_HEADER && value[0] & ROW_MARKED == 0;
+            let is_past = is_there && table.marks_past && is_past(value);
+            if is_past {
+                past.insert(hash(key));
+            }
+            if is_clustered && is_there && !is_past {
                 each(key);
             }
         });
-        return walked.findings.is_empty();
+        if is_clustered || !walked.findings.is_empty() {
+            return walked.findings.is_empty();
+        }
     }
     let secondary = &table.secondary[index - 1];
     let mut pending = Pending::default();
@@ -103,7 +112,9 @@ fn live_keys(store: &Store, table: &Table, index: usize, each: &mut dyn FnMut(&[
     let mut see = |key: &[u8], value: Result<Option<Vec<u8>>, String>| match value {
         Err(_) => sound = false,
         Ok(value) => {
-            if value.is_some_and(|value| live_key_len(&value, table.key_len).is_some()) {
+            let row_key_len = value.and_then(|value| live_key_len(&value, table.key_len));
+            let row_key = row_key_len.and_then(|len| key.get(key.len().checked_sub(len)?..));
+            if row_key.is_some_and(|row| !past.contains(&hash(row))) {
                 each(key);
             }
         }

@@ -15,9 +15,20 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 pub const ROW_HEADER: usize = 13;
 pub const ROW_MARKED: u8 = 1;
 const ROW_OVERFLOW: u8 = 2;
+/// Of a row's second byte, in a table that marks rows of the past.
+const PAST: u8 = 1 << 6;
 /// Where a row's undo would be, if there is none.
 const NO_UNDO: (u32, u16) = (0, 0);
 const OVERFLOW_REF: usize = 18;
+
+/// `value`: of a clustered entry in a table that marks rows of the past.
+pub fn is_past(value: &[u8]) -> bool {
+    let row_at = match value[0] & ROW_OVERFLOW {
+        0 => ROW_HEADER,
+        _ => ROW_HEADER + OVERFLOW_REF,
+    };
+    value.get(row_at + 1).is_some_and(|byte| byte & PAST != 0)
+}
 const CHAIN_DATA: usize = BODY + 16;
 
 #[derive(Default)]

@@ -5,7 +5,7 @@
 //! itself refers to the loaded rows, also while an old table still has the name.
 //!
 //! Parents are locked SHARED to the end of the transaction. No latch is held meanwhile. Called by
-//! `table_load`, before the table is in use.
+//! `table_load`, before the table is in use. Rows of the past are neither checked nor parents.
 use crate::base::sync::holds_no_latch;
 use crate::base::{Error, Result};
 use crate::change;
@@ -14,7 +14,9 @@ use crate::table::bulk::table_load::TableLoad;
 use crate::table::catalog::foreign_binding::bound;
 use crate::table::catalog::foreign_key::{foreign_prefix, ForeignKey};
 use crate::table::catalog::layout::Layout;
+use crate::table::row::entry::decode_entry;
 use crate::table::row::parent_check::{parent_key, Parent};
+use crate::table::row::past::value_is_past;
 use crate::txn::Trx;
 use std::sync::Arc;
 
@@ -63,15 +65,18 @@ impl TableLoad {
             if trx.shared.waiter.killed() {
                 return Err(Error::Interrupted);
             }
-            let children = self.next_keys(index, key, &from)?;
-            let Some(last) = children.last() else {
+            let children = self.next_keys(layout, index, key, &from)?;
+            let Some((last, _)) = children.last() else {
                 return Ok(());
             };
-            if key.lacks_index() {
-                return Err(Error::NoReferencedRow(key.fault(name)));
-            }
             from = [&last[..], &[0]].concat();
-            for child in &children {
+            for (child, pk_len) in &children {
+                if self.is_past(layout, &child[child.len() - pk_len..])? {
+                    continue;
+                }
+                if key.lacks_index() {
+                    return Err(Error::NoReferencedRow(key.fault(name)));
+                }
                 let parent = match parent_key(key, child)? {
                     None => continue,
                     Some(parent) => parent,
@@ -91,19 +96,20 @@ impl TableLoad {
         }
     }
 
-    /// Entry keys from `from` on, one for each different key of the foreign key. The next call may
-    /// return the last one again.
-    fn next_keys(&self, index: &Index, key: &ForeignKey, from: &[u8]) -> Result<Vec<Vec<u8>>> {
-        let mut found: Vec<Vec<u8>> = Vec::new();
+    /// Entry keys from `from` on, and how long the clustered key in each is. They are one for each
+    /// different key of the foreign key, and the next call may return the last one again. If rows
+    /// may be of the past, they are all.
+    fn next_keys(&self, layout: &Layout, index: &Index, key: &ForeignKey, from: &[u8]) -> Result<Vec<EntryAndPk>> {
+        let mut found: Vec<EntryAndPk> = Vec::new();
         let shape = &key.child.shape;
-        change::visit_prefix_from(&self.loader.pool, index, &[], from, &mut |entry, _| {
-            let same = found
-                .last()
-                .is_some_and(|last| foreign_prefix(shape, last) == foreign_prefix(shape, entry));
+        change::visit_prefix_from(&self.loader.pool, index, &[], from, &mut |entry, value| {
+            let pk_len = pk_len_of(layout, index, entry, value)?;
+            let is_same = |(last, _): &EntryAndPk| foreign_prefix(shape, last) == foreign_prefix(shape, entry);
+            let same = !layout.marks_past && found.last().is_some_and(is_same);
             match found.last_mut().filter(|_| same) {
                 // The next read begins after it.
-                Some(last) => *last = entry.to_vec(),
-                None => found.push(entry.to_vec()),
+                Some(last) => *last = (entry.to_vec(), pk_len),
+                None => found.push((entry.to_vec(), pk_len)),
             }
             Ok(found.len() < BATCH)
         })?;
@@ -112,7 +118,7 @@ impl TableLoad {
             "the keys come in order, each once"
         );
         debug_assert!(
-            found.first().is_none_or(|first| first[..] >= *from),
+            found.first().is_none_or(|(first, _)| first[..] >= *from),
             "a read goes on after the keys of the read before"
         );
         Ok(found)
@@ -122,12 +128,43 @@ impl TableLoad {
         let Some(index) = index_of(layout, index) else {
             return Ok(Parent::Missing);
         };
-        let mut found = Parent::Missing;
-        change::visit_prefix(&self.loader.pool, index, parent, &mut |_, _| {
-            found = Parent::Locked;
-            Ok(false)
-        })?;
-        Ok(found)
+        let mut from = parent.to_vec();
+        loop {
+            let mut found: Vec<EntryAndPk> = Vec::new();
+            let most = if layout.marks_past { BATCH } else { 1 };
+            change::visit_prefix_from(&self.loader.pool, index, parent, &from, &mut |entry, value| {
+                found.push((entry.to_vec(), pk_len_of(layout, index, entry, value)?));
+                Ok(found.len() < most)
+            })?;
+            let Some((last, _)) = found.last() else {
+                return Ok(Parent::Missing);
+            };
+            from = [&last[..], &[0]].concat();
+            for (entry, pk_len) in &found {
+                if !self.is_past(layout, &entry[entry.len() - pk_len..])? {
+                    return Ok(Parent::Locked);
+                }
+            }
+        }
+    }
+
+    fn is_past(&self, layout: &Layout, pk: &[u8]) -> Result<bool> {
+        if !layout.marks_past {
+            return Ok(false);
+        }
+        debug_assert!(holds_no_latch(), "the row is read without the latch of its entry");
+        let row = layout.clustered.tree.get(&self.loader.pool, pk)?;
+        Ok(row.is_some_and(|leaf| value_is_past(layout, leaf.value())))
+    }
+}
+
+/// The key of an entry, and the length of the clustered key at its end.
+type EntryAndPk = (Vec<u8>, usize);
+
+fn pk_len_of(layout: &Layout, index: &Index, entry: &[u8], value: &[u8]) -> Result<usize> {
+    match index.id == layout.clustered.id {
+        true => Ok(entry.len()),
+        false => Ok(decode_entry(layout, value)?.pk_len),
     }
 }
 

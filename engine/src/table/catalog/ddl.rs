@@ -321,6 +321,7 @@ impl Tables {
             temporary: spec.temporary,
             hidden_pk: spec.hidden_pk,
             pk_fixed_len: spec.pk_fixed_len as usize,
+            marks_past: spec.marks_past,
             pk_parts: spec.pk_parts.clone(),
             clustered,
             secondary,
@@ -491,6 +492,7 @@ fn spec_of(layout: &Layout) -> TableSpec {
         hidden_pk: layout.hidden_pk,
         wide_pk: layout.clustered.tree.is_wide(),
         pk_fixed_len: layout.pk_fixed_len as u32,
+        marks_past: layout.marks_past,
         pk_parts: layout.pk_parts.clone(),
         foreign: layout.foreign.iter().map(|key| ForeignKeySpec::clone(key)).collect(),
         indexes: (layout.secondary.iter())

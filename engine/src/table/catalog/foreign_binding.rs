@@ -10,7 +10,7 @@ use crate::base::{Error, ForeignFlaw, ForeignRefusal, Result};
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::{begins_with, first_unlike, same_column, shape_of};
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
-use crate::table::catalog::key_part::KeyPart;
+use crate::table::catalog::key_part::{KeyPart, UNMARKED};
 use crate::table::catalog::layout::Layout;
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -314,6 +314,11 @@ fn check_key(
             ))
         }
     };
+    if child_parts.iter().any(|part| part.domain.ends_with(UNMARKED)) {
+        return other(
+            "an earlier version made the table, which has system versioning; run ALTER TABLE ... FORCE first".into(),
+        );
+    }
     match parent {
         Some(parent) => check_parent(catalog, child_parts, spec, parent)?,
         None if may_lack.parent => {}
@@ -349,6 +354,12 @@ fn check_parent(catalog: &Catalog, child_parts: &[KeyPart], spec: &ForeignKeySpe
             spec.parent_columns.join(", ")
         ));
     };
+    if parent_parts.iter().any(|part| part.domain.ends_with(UNMARKED)) {
+        let why = format!(
+            "an earlier version made the parent table {shown}, which has system versioning; run ALTER TABLE {shown} FORCE first"
+        );
+        return Err(refused(spec, ForeignFlaw::Other, why));
+    }
     match first_unlike(child_parts, parent_parts, spec.columns.len()) {
         None => Ok(()),
         Some((child, parent)) => unfit(format!(

@@ -4,7 +4,8 @@
 //! the next piece. The pieces joined:
 //! ```text
 //! version     u8      2; 3 if a tree of it is wide; 4 if it has what follows `freeing`;
-//!                     5 if it has `replaces`, too (1, without the delta roots, is read too)
+//!                     5 if it has `replaces`, too; 6 if its rows of the past are marked, with
+//!                     all that follows `freeing` (1, without the delta roots, is read too)
 //! flags       u8      bit 0 = hidden clustered key
 //!                     bits 1 to 3 = change buffering: 0 as the engine's setting says,
 //!                     else its number + 1
@@ -20,7 +21,7 @@
 //! parts       of the clustered key, then of each secondary index: `key_part.rs`
 //! foreign     count varint, then each: name bytes, parent's name bytes, on delete u8,
 //!             on update u8, columns varint, then each: column bytes, parent's column bytes
-//! replaces    bytes: name of the table that an ALTER TABLE will replace by this one
+//! replaces    bytes: name of the table that an ALTER TABLE will replace by this one; empty: none
 //! ```
 //! bytes = varint length + data. Transaction numbers are not kept: after a restart every view is
 //! younger than every table.
@@ -43,6 +44,8 @@ const WITH_WIDE: u8 = 3;
 const WITH_PARTS: u8 = 4;
 /// With the name of the table that is to be replaced.
 const WITH_REPLACES: u8 = 5;
+/// Its rows say whether they are of the past (`row/past.rs`). `replaces` may be empty.
+const WITH_PAST: u8 = 6;
 const WITHOUT_DELTAS: u8 = 1;
 const HIDDEN_PK: u8 = 1;
 const BUFFERING_SHIFT: u8 = 1;
@@ -125,9 +128,11 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
         "I10: each index of a table has a number of its own"
     );
     let has_wide = layout.has_wide() || layout.freeing.iter().any(|(index, _)| index & WIDE_BIT != 0);
-    let has_parts = layout.has_parts() || !layout.foreign.is_empty() || layout.replaces.is_some();
+    let has_replaces = layout.replaces.is_some() || layout.marks_past;
+    let has_parts = layout.has_parts() || !layout.foreign.is_empty() || has_replaces;
     let mut out = vec![
         match (has_parts, has_wide) {
+            _ if layout.marks_past => WITH_PAST,
             _ if layout.replaces.is_some() => WITH_REPLACES,
             (true, _) => WITH_PARTS,
             (false, true) => WITH_WIDE,
@@ -135,12 +140,10 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
         },
         (layout.hidden_pk as u8 * HIDDEN_PK) | (buffering << BUFFERING_SHIFT),
     ];
-    let int = |out: &mut Vec<u8>, v: u64| push_varint(out, v);
-    int(&mut out, layout.id as u64);
-    int(&mut out, layout.pk_fixed_len as u64);
-    int(&mut out, layout.created_s);
-    int(&mut out, layout.clustered.id as u64);
-    int(&mut out, layout.clustered.tree.root as u64);
+    let (id, root) = (layout.clustered.id as u64, layout.clustered.tree.root as u64);
+    for number in [layout.id as u64, layout.pk_fixed_len as u64, layout.created_s, id, root] {
+        push_varint(&mut out, number);
+    }
     push_bytes(&mut out, &layout.schema);
     push_varint(&mut out, layout.secondary.len() as u64);
     for Secondary { index, quarantined, .. } in &layout.secondary {
@@ -160,8 +163,8 @@ fn encode_definition(layout: &Layout) -> Vec<u8> {
         layout.secondary.iter().for_each(|s| push_parts(&mut out, &s.parts));
         push_foreign(&mut out, layout);
     }
-    if let Some(replaces) = &layout.replaces {
-        push_bytes(&mut out, replaces.as_bytes());
+    if has_replaces {
+        push_bytes(&mut out, layout.replaces.as_deref().unwrap_or_default().as_bytes());
     }
     out
 }
@@ -207,7 +210,7 @@ fn take_foreign(b: &[u8], at: &mut usize) -> Option<ForeignKeySpec> {
 /// `name`: as the user writes it.
 pub fn decode(name: &str, bytes: &[u8], buffer: &Arc<ChangeBuffer>) -> Result<Layout> {
     match bytes.first() {
-        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE | &WITH_PARTS | &WITH_REPLACES) => {}
+        Some(&VERSION | &WITHOUT_DELTAS | &WITH_WIDE | &WITH_PARTS | &WITH_REPLACES | &WITH_PAST) => {}
         Some(v) => {
             return Err(Error::Unsupported(format!(
                 "table {name} was written by a later version of Sluice (definition format {v})"
@@ -263,23 +266,19 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     for _ in 0..count {
         freeing.push((int(&mut at)?, int(&mut at)?));
     }
-    let (pk_parts, foreign) = match b[0] {
-        WITH_PARTS | WITH_REPLACES => take_keys(b, &mut at, &mut secondary)?,
-        _ => (Vec::new(), Vec::new()),
-    };
-    let has_replaces = b[0] == WITH_REPLACES;
-    let replaces = has_replaces.then(|| take_text(b, &mut at));
+    let (pk_parts, foreign, replaces) = take_keys(b, &mut at, &mut secondary)?;
     let buffering = (flags >> BUFFERING_SHIFT) & BUFFERING_BITS;
     let layout = Layout {
         id,
         temporary: false,
         hidden_pk: flags & HIDDEN_PK != 0,
         pk_fixed_len,
+        marks_past: b[0] == WITH_PAST,
         pk_parts,
         clustered,
         secondary,
         foreign,
-        replaces: if let Some(name) = replaces { Some(name?) } else { None },
+        replaces,
         change_buffering: buffering.checked_sub(1).map(|n| Buffering::from_number(n as u64)),
         schema,
         created_s,
@@ -290,12 +289,14 @@ fn decode_definition(b: &[u8], buffer: &Arc<ChangeBuffer>) -> Option<Layout> {
     Some(layout)
 }
 
-/// The parts of the clustered key, and the foreign keys; the parts of the others go to `secondary`.
-fn take_keys(
-    b: &[u8],
-    at: &mut usize,
-    secondary: &mut [Secondary],
-) -> Option<(Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>)> {
+/// The parts of the clustered key, the foreign keys, the table that is to be replaced.
+type Keys = (Vec<KeyPart>, Vec<Arc<ForeignKeySpec>>, Option<String>);
+
+/// The parts of the other keys go to `secondary`.
+fn take_keys(b: &[u8], at: &mut usize, secondary: &mut [Secondary]) -> Option<Keys> {
+    if ![WITH_PARTS, WITH_REPLACES, WITH_PAST].contains(&b[0]) {
+        return Some((Vec::new(), Vec::new(), None));
+    }
     let clustered = take_parts(b, at)?;
     for s in secondary {
         s.parts = take_parts(b, at)?;
@@ -304,7 +305,11 @@ fn take_keys(
     for _ in 0..take_varint(b, at)? {
         foreign.push(Arc::new(take_foreign(b, at)?));
     }
-    Some((clustered, foreign))
+    let replaces = match b[0] {
+        WITH_PARTS => String::new(),
+        _ => take_text(b, at)?,
+    };
+    Some((clustered, foreign, Some(replaces).filter(|name| !name.is_empty())))
 }
 
 #[cfg(test)]
@@ -353,6 +358,7 @@ mod tests {
             temporary: false,
             hidden_pk: true,
             pk_fixed_len: 6,
+            marks_past: false,
             pk_parts: Vec::new(),
             foreign: Vec::new(),
             replaces: None,
@@ -435,6 +441,19 @@ mod tests {
         assert_eq!(format!("{now:?}"), format!("{was:?}"));
         for cut in 0..bytes.len() {
             assert!(decode("t", &bytes[..cut], &buffer()).is_err());
+        }
+    }
+    /// Versions that do not know the marks must not open such a table.
+    #[test]
+    fn a_table_that_marks_rows_of_the_past_has_a_version_of_its_own() {
+        for replaces in [None, Some("./db/old".to_string())] {
+            let mut was = layout(10);
+            was.marks_past = true;
+            was.replaces = replaces;
+            let bytes = encode_definition(&was);
+            assert_eq!(bytes[0], WITH_PAST);
+            let now = decode("t", &bytes, &buffer()).expect("decoded");
+            assert_eq!(format!("{now:?}"), format!("{was:?}"));
         }
     }
 

@@ -18,6 +18,10 @@ const NULLABLE: u8 = 2;
 const INVERTED: u8 = 4;
 const STRING: u8 = 8;
 
+/// How the domains end of a table with system versioning whose rows of the past are not marked:
+/// an earlier version made it. No foreign key may use its indexes.
+pub const UNMARKED: &str = ", with system versioning";
+
 /// One part of an index.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KeyPart {

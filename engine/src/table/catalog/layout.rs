@@ -37,6 +37,8 @@ pub struct TableSpec {
     pub wide_pk: bool,
     /// Every clustered key has this length; 0 = they vary.
     pub pk_fixed_len: u32,
+    /// Its rows say whether they are of the past: `row/past.rs`.
+    pub marks_past: bool,
     /// As [`IndexSpec::parts`], of the clustered key.
     pub pk_parts: Vec<KeyPart>,
     pub indexes: Vec<IndexSpec>,
@@ -71,6 +73,8 @@ pub struct Layout {
     pub temporary: bool,
     pub hidden_pk: bool,
     pub pk_fixed_len: usize,
+    /// As in [`TableSpec`].
+    pub marks_past: bool,
     /// As in [`TableSpec::pk_parts`].
     pub pk_parts: Vec<KeyPart>,
     pub clustered: Index,

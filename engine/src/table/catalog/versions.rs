@@ -84,6 +84,7 @@ mod tests {
             temporary: false,
             hidden_pk: false,
             pk_fixed_len: 4,
+            marks_past: false,
             pk_parts: Vec::new(),
             foreign: Vec::new(),
             replaces: None,

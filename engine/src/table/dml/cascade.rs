@@ -6,174 +6,25 @@
 //! a lock on the parent is met, and so is one whose foreign key is new.
 //! **K4** A cascade changes a child's newest version or fails.
 //! **K6** While a child lacks the index of a foreign key, no parent row goes.
+//! **K7** A row that becomes one of the past counts as deleted, and its change brings all of its
+//! old entries. A row of the past is neither parent nor child.
 //!
-//! Everything belongs to one row operation, which is undone as a whole. A chain of cascades is as
-//! long as its list of [`Level`]s, which bounds the thread's stack.
+//! Everything belongs to one row operation, which is undone as a whole.
 //!
 //! No latch is held. Called by the steps of row changes; the row maker is called from here.
 use crate::base::sync::holds_no_latch;
-use crate::base::{planted, sync_point, Error, FileId, IndexId, Mutant, Result, SyncPoint};
-use crate::table::catalog::foreign_key::{same_column, ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
-use crate::table::catalog::layout::Layout;
+use crate::base::{planted, sync_point, Error, Mutant, Result, SyncPoint};
+use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::table::Table;
+use crate::table::dml::chain::{Above, Cascade, ChainedRow, Level, Step, LEVELS_MAX};
 use crate::table::dml::change::RowWriter;
-use crate::table::dml::changed_row::{ChangedRow, KeyChange};
-use crate::table::dml::references::{row_maker, References};
-use crate::table::row::child_search::{Child, Children, Next};
-use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
-use crate::table::row::parent_check::parent_key;
-use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, Trx};
+use crate::table::dml::changed_row::{ChangedRow, KeyChange, Past};
+use crate::table::dml::child_change::ChildChange;
+use crate::table::dml::references::References;
+use crate::table::row::child_search::{Children, Next};
+use crate::table::row::past::{is_past, value_is_past};
+use crate::txn::{LockMode, LockPolicy, ReferenceValue, Trx};
 use std::sync::Arc;
-
-/// Rows that a chain of foreign keys may have, the statement's row included.
-pub(in crate::table) const LEVELS_MAX: u32 = 15;
-
-/// A row in a chain of cascades, and the rows above it.
-#[derive(Clone, Copy)]
-pub(in crate::table) struct Level<'a> {
-    above: Option<Above<'a>>,
-    table: FileId,
-    updates: bool,
-    /// The foreign key that updates the row. It is not checked for this row.
-    by: Option<&'a ForeignKey>,
-}
-
-/// A row whose children are looked for.
-#[derive(Clone, Copy)]
-struct Above<'a> {
-    level: &'a Level<'a>,
-    layout: &'a Layout,
-    changed: &'a ChangedRow<'a>,
-    /// The index to which the children refer.
-    index: IndexId,
-}
-
-impl Above<'_> {
-    /// This row, or one above it, was among the children with this key. As in InnoDB it still
-    /// counts, although it is changed: indexes come in their order, and its entry would go later.
-    fn was_child(&self, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
-        if self.layout.id == key.child.table && self.index < key.child.index {
-            let old = self.changed.old_key(self.layout, key.child.index)?;
-            if old.is_some_and(|old| old.starts_with(prefix)) {
-                return Ok(true);
-            }
-        }
-        match &self.level.above {
-            Some(above) => above.was_child(key, prefix),
-            None => Ok(false),
-        }
-    }
-}
-
-impl<'a> Above<'a> {
-    /// The new entry of this row, or one above it, in the parent's index of this foreign key. Only
-    /// if it would be written later in InnoDB: it is no parent yet.
-    fn unwritten_parent(&self, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
-        let end = key
-            .parent
-            .as_ref()
-            .filter(|end| end.table == self.layout.id && self.index <= end.index);
-        let stays =
-            |end: &ForeignEnd| matches!(self.changed, ChangedRow::Updated(_)) && end.index == self.layout.clustered.id;
-        if let Some(end) = end.filter(|end| !stays(end)) {
-            if let Some(new) = self.changed.new_key(self.layout, end.index)? {
-                return Ok(Some(new));
-            }
-        }
-        match &self.level.above {
-            Some(above) => above.unwritten_parent(key),
-            None => Ok(None),
-        }
-    }
-}
-
-impl Level<'_> {
-    /// The row that the statement changes.
-    pub fn first(table: &Table, changed: &ChangedRow<'_>) -> Level<'static> {
-        Level {
-            above: None,
-            table: table.layout().id,
-            updates: changed.is_updated(),
-            by: None,
-        }
-    }
-    /// The row gets its value by this foreign key, whose both ends are the same columns. So the
-    /// children of the row are also those of the row above, and get the value from there.
-    fn is_by(&self, key: &ForeignKey) -> bool {
-        let same = |(a, b): (&String, &String)| same_column(a, b);
-        let is_it = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
-        let mut columns = key.spec.columns.iter().zip(&key.spec.parent_columns);
-        self.by.is_some_and(is_it) && key.is_to_itself() && columns.all(same)
-    }
-    /// The row needs no check of this reference of its own. Either the chain carries the foreign
-    /// key out. Or the reference stays, and a row above is one of the parent's table. That row's
-    /// children are looked for after its change, so the reference is met there if it is concerned.
-    fn carries_out(&self, key: &ForeignKey, changed: &ChangedRow<'_>, layout: &Layout) -> bool {
-        let is_by = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
-        let parent = key.parent.as_ref().map(|end| end.table);
-        let is_above = parent.is_some_and(|parent| self.above.is_some_and(|above| above.level.has(parent)));
-        self.by.is_some_and(is_by) || (is_above && changed.keeps_reference(layout, key))
-    }
-    fn has(&self, table: FileId) -> bool {
-        self.table == table || self.above.is_some_and(|above| above.level.has(table))
-    }
-    fn count(&self) -> u32 {
-        1 + self.above.map_or(0, |above| above.level.count())
-    }
-    fn updates(&self, table: FileId) -> bool {
-        self.updates && self.table == table || self.above.is_some_and(|above| above.level.updates(table))
-    }
-    /// Of a row with children by this key: whether they may be changed. `child`: their table.
-    fn may_cascade(&self, key: &ForeignKey, deletes: bool, child: &Table) -> Result<()> {
-        debug_assert!(self.count() <= LEVELS_MAX, "a longer chain was refused above");
-        if !deletes && self.updates(key.child.table) {
-            return Err(Error::RowIsReferenced(key.fault(child.name())));
-        }
-        if self.count() >= LEVELS_MAX {
-            return Err(Error::ForeignDepth(key.fault(child.name()), LEVELS_MAX));
-        }
-        Ok(())
-    }
-}
-
-/// The change of one row, and its place in a chain of cascades.
-#[derive(Clone, Copy)]
-struct ChainedRow<'a> {
-    table: &'a Table,
-    changed: &'a ChangedRow<'a>,
-    /// How a row in the way is locked before `Duplicate`.
-    mode: LockMode,
-    level: &'a Level<'a>,
-}
-
-impl ChainedRow<'_> {
-    /// What children of this key do.
-    fn action(&self, key: &ForeignKey) -> ForeignAction {
-        match self.changed.is_deleted() {
-            true => key.spec.on_delete,
-            false => key.spec.on_update,
-        }
-    }
-}
-
-/// What happens to the children of one key.
-struct Cascade<'a> {
-    key: &'a ForeignKey,
-    deletes: bool,
-    /// Not if `deletes`.
-    value: ReferenceValue<'a>,
-    /// What the parent's key becomes.
-    new_key: Option<&'a [u8]>,
-    /// Of the children.
-    level: Level<'a>,
-}
-
-/// The result of a step: the operation goes on, or runs again.
-enum Step {
-    Changed,
-    Unchanged,
-    Again,
-}
 
 impl RowWriter {
     /// One row operation of a statement, with its foreign keys. All or nothing.
@@ -184,18 +35,50 @@ impl RowWriter {
         changed: &ChangedRow<'_>,
         mode: LockMode,
     ) -> Result<()> {
-        let level = &Level::first(table, changed);
-        let row = ChainedRow {
-            table,
-            changed,
-            mode,
-            level,
+        self.change_rows(trx, &mut |trx| {
+            let past = self.past_of(trx, table, changed)?;
+            let level = &Level::first(table, changed, past);
+            let row = ChainedRow {
+                table,
+                changed,
+                past,
+                mode,
+                level,
+            };
+            self.change_steps(trx, &row)
+        })
+    }
+
+    /// Reads the row, if it has to be known what it was.
+    fn past_of(&self, trx: &mut Trx, table: &Table, changed: &ChangedRow<'_>) -> Result<Past> {
+        let layout = table.layout();
+        if !layout.marks_past {
+            return Ok(Past::NEVER);
+        }
+        debug_assert!(
+            !layout.temporary,
+            "a temporary table has no foreign keys, and marks nothing"
+        );
+        let mut past = Past {
+            was: false,
+            is: changed.new_row().is_some_and(|(_, row)| is_past(layout, row)),
+            known: trx.foreign_key_checks && table.foreign_keys().is_some(),
         };
-        self.change_rows(trx, &mut |trx| self.change_steps(trx, &row))
+        if let Some(pk) = changed.old_pk().filter(|_| past.known) {
+            let (mode, policy) = (LockMode::Exclusive, LockPolicy::Wait);
+            self.locks.lock_row(trx, layout, pk, mode, policy, &mut |value| {
+                past.was = value_is_past(layout, value);
+            })?;
+            if matches!(changed, ChangedRow::Updated(_)) && past.was != past.is {
+                let why = "a row that becomes one of the past, or of the present, is moved (K7)";
+                return Err(Error::Invalid(why.into()));
+            }
+        }
+        Ok(past)
     }
 
     /// The steps of the change of one row, and of all below it. False: the operation runs again.
-    fn change_steps(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
+    pub(super) fn change_steps(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
         let layout = row.table.layout();
         row.changed.by_age(layout, |changed| {
             self.steps_by_age(trx, &ChainedRow { changed, ..*row })
@@ -209,7 +92,11 @@ impl RowWriter {
             Some(above) => above.unwritten_parent(key),
             None => Ok(None),
         };
-        let Some(mut references) = self.begin_references(trx, row.table, row.changed, &is_exempt, &unwritten)? else {
+        let begun = match row.past.is {
+            true => Some(References::default()),
+            false => self.begin_references(trx, row.table, row.changed, &is_exempt, &unwritten)?,
+        };
+        let Some(mut references) = begun else {
             return Ok(false);
         };
         let done = match self.own_steps(trx, row, &mut references) {
@@ -235,7 +122,7 @@ impl RowWriter {
     /// The error of an update that is refused for several reasons. As in InnoDB, indexes come in
     /// their order, and of an index its children come before its parents and before duplicates.
     fn first_error(&self, trx: &mut Trx, row: &ChainedRow<'_>, error: Error) -> Error {
-        let is_checked = trx.foreign_key_checks && row.changed.is_updated();
+        let is_checked = trx.foreign_key_checks && row.changed.is_updated() && row.past == Past::NEVER;
         let Some(keys) = row.table.foreign_keys().filter(|_| is_checked) else {
             return error;
         };
@@ -268,11 +155,26 @@ impl RowWriter {
         let Some(keys) = row.table.foreign_keys() else {
             return Ok(true);
         };
+        if row.past.was {
+            return Ok(true);
+        }
+        if !row.past.known && !keys.referenced.is_empty() {
+            return Ok(false);
+        }
         sync_point(SyncPoint::ChildrenToBeFound);
         debug_assert!(
             holds_no_latch(),
             "K3: the children are looked for after the change, with no latch held"
         );
+        let gone = match *row.changed {
+            ChangedRow::Moved { pk, entries, .. } if row.past.is => ChangedRow::Deleted { pk, entries },
+            changed => changed,
+        };
+        debug_assert!(
+            !row.past.is || gone.is_deleted(),
+            "K7: a row that becomes one of the past is moved"
+        );
+        let row = &ChainedRow { changed: &gone, ..*row };
         for key in &keys.referenced {
             if !self.follow_key(trx, row, key)? {
                 return Ok(false);
@@ -411,11 +313,13 @@ impl RowWriter {
                 );
                 self.begin_change(trx)?;
                 let before = trx.undo_top();
-                let step = match cascade.deletes {
-                    true => self.delete_child(trx, cascade, &children.table, &child),
-                    false => self.update_child(trx, cascade, &children.table, &child),
+                let changed = ChildChange {
+                    writer: self,
+                    cascade,
+                    table: &children.table,
+                    child: &child,
                 };
-                let step = step?;
+                let step = changed.run(trx)?;
                 debug_assert!(
                     !matches!(step, Step::Changed) || trx.undo_top() != before,
                     "I9: a child row that was changed has an undo record"
@@ -432,162 +336,4 @@ impl RowWriter {
             self.children.begin_again(children);
         }
     }
-
-    fn delete_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
-        let name = table.name();
-        let mut made = MadeRow::default();
-        row_maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
-        let entries = entries_of(&made);
-        let changed = ChangedRow::Deleted {
-            pk: &child.pk,
-            entries: &entries,
-        };
-        let row = ChainedRow {
-            table,
-            changed: &changed,
-            mode: LockMode::Exclusive,
-            level: &cascade.level,
-        };
-        if !self.change_steps(trx, &row)? {
-            return Ok(Step::Again);
-        }
-        let locks = self.trx_sys.locks();
-        locks.leave_to_version(trx, table.layout().clustered.id, &child.pk);
-        self.counters.rows_deleted.inc();
-        Ok(Step::Changed)
-    }
-
-    fn update_child(&self, trx: &mut Trx, cascade: &Cascade<'_>, table: &Table, child: &Child) -> Result<Step> {
-        let (key, layout, name) = (cascade.key, table.layout(), table.name());
-        let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
-        row_maker(trx, key, &name)?.changed(
-            child.as_made_of(&name),
-            key.ordinal,
-            cascade.value,
-            &mut before,
-            &mut after,
-        )?;
-        if before.pk != child.pk {
-            return Err(Error::Invalid(format!(
-                "the row maker has made another row of table {name}"
-            )));
-        }
-        if !follows(cascade, layout, &after)? {
-            return Err(Error::RowIsReferenced(key.fault(name)));
-        }
-        let (old_entries, new_entries) = (entries_of(&before), entries_of(&after));
-        let changes = changes_of(&old_entries, &new_entries);
-        let new = NewRow::new(&after.pk, &after.row, &new_entries);
-        let update = RowUpdate {
-            pk: &after.pk,
-            row: &after.row,
-            changes: &changes,
-            pk_rewritten: has_clustered_column(layout, key),
-            keeps_unindexed: after.keeps_unindexed || planted(Mutant::CascadeKeepsUnindexed),
-        };
-        let changed = match after.pk == before.pk {
-            true if after.row == before.row && changes.is_empty() => return Ok(Step::Unchanged),
-            true => ChangedRow::Updated(&update),
-            false => ChangedRow::Moved {
-                pk: &before.pk,
-                entries: &old_entries,
-                new: &new,
-            },
-        };
-        let row = ChainedRow {
-            table,
-            changed: &changed,
-            mode: LockMode::Shared,
-            level: &cascade.level,
-        };
-        match self.change_steps(trx, &row) {
-            Ok(true) => {}
-            Ok(false) => return Ok(Step::Again),
-            Err(Error::Duplicate { index, .. }) => {
-                let mut fault = key.fault(name);
-                fault.index = index;
-                return Err(Error::ForeignDuplicate(fault));
-            }
-            Err(e) => return Err(e),
-        }
-        let locks = self.trx_sys.locks();
-        locks.leave_to_version(trx, layout.clustered.id, &after.pk);
-        self.counters.rows_updated.inc();
-        table.statistics.counts.updated();
-        Ok(Step::Changed)
-    }
-}
-
-impl Child {
-    fn as_made_of<'a>(&'a self, table: &'a str) -> ChildRow<'a> {
-        ChildRow {
-            table,
-            pk: &self.pk,
-            row: &self.row,
-        }
-    }
-}
-
-/// The child's new key refers to the parent's new key, or to nothing.
-fn follows(cascade: &Cascade<'_>, layout: &Layout, after: &MadeRow) -> Result<bool> {
-    let key = cascade.key;
-    let child_key = key_in(layout, after, key.child.index)?;
-    let wanted = match (cascade.value, cascade.new_key) {
-        (ReferenceValue::Parent { .. }, Some(new)) => key.child_key(new),
-        _ => Some(KeyOfForeign::Null),
-    };
-    Ok(match wanted {
-        Some(KeyOfForeign::Key(wanted)) => child_key.starts_with(&wanted),
-        Some(KeyOfForeign::Null) => parent_key(key, child_key)?.is_none(),
-        None => false,
-    })
-}
-
-fn key_in<'a>(layout: &Layout, of: &'a MadeRow, index: IndexId) -> Result<&'a [u8]> {
-    if layout.clustered.id == index {
-        return Ok(&of.pk);
-    }
-    let is_it = |entry: &&MadeEntry| {
-        let secondary = layout.secondary.get(entry.index as usize);
-        secondary.is_some_and(|s| s.index.id == index)
-    };
-    let entry = of.entries.iter().find(is_it);
-    let missing = || Error::Invalid("the row maker has left out an index that a foreign key needs".into());
-    entry.map(|entry| &entry.key[..]).ok_or_else(missing)
-}
-
-fn has_clustered_column(layout: &Layout, key: &ForeignKey) -> bool {
-    let of_key = |part: &str| key.spec.columns.iter().any(|column| same_column(column, part));
-    layout.pk_parts.iter().any(|part| of_key(&part.column))
-}
-
-fn entries_of(made: &MadeRow) -> Vec<Entry<'_>> {
-    made.entries.iter().map(as_entry).collect()
-}
-
-fn as_entry(of: &MadeEntry) -> Entry<'_> {
-    Entry {
-        index: of.index,
-        user_key_len: of.user_key_len,
-        has_null: of.has_null,
-        key: &of.key,
-        value: &of.value,
-    }
-}
-
-/// The entries that differ.
-fn changes_of<'a>(old: &[Entry<'a>], new: &[Entry<'a>]) -> Vec<EntryChange<'a>> {
-    let change = |new: &Entry<'a>| {
-        let old = old.iter().find(|old| old.index == new.index)?;
-        let differs = old.key != new.key || old.value != new.value;
-        differs.then_some(EntryChange {
-            index: new.index,
-            user_key_len: new.user_key_len,
-            has_null: new.has_null,
-            old_key: old.key,
-            new_key: new.key,
-            new_value: new.value,
-        })
-    };
-    new.iter().filter_map(change).collect()
 }

@@ -26,6 +26,30 @@ pub(in crate::table) enum ChangedRow<'a> {
     },
 }
 
+/// Whether the row is one of the past, before and after a change. A row that becomes one is a
+/// deleted row to foreign keys.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(in crate::table) struct Past {
+    pub was: bool,
+    pub is: bool,
+    /// False: `was` was not read, because the table had no foreign keys.
+    pub known: bool,
+}
+
+impl Past {
+    /// Of a row of the present that stays one, or goes.
+    pub const NEVER: Past = Past {
+        was: false,
+        is: false,
+        known: true,
+    };
+    /// Of a row that becomes one of the past.
+    pub const BEGINS: Past = Past {
+        is: true,
+        ..Past::NEVER
+    };
+}
+
 /// What a change does to the key that children refer to.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(in crate::table) enum KeyChange {
@@ -53,6 +77,14 @@ impl<'a> ChangedRow<'a> {
     /// The row exists afterwards, at the same clustered key or another one.
     pub fn is_updated(&self) -> bool {
         matches!(self, ChangedRow::Updated(_) | ChangedRow::Moved { .. })
+    }
+    /// Clustered key before the change.
+    pub fn old_pk(&self) -> Option<&'a [u8]> {
+        match *self {
+            ChangedRow::Inserted(_) => None,
+            ChangedRow::Deleted { pk, .. } | ChangedRow::Moved { pk, .. } => Some(pk),
+            ChangedRow::Updated(update) => Some(update.pk),
+        }
     }
     /// Clustered key and row after the change.
     pub fn new_row(&self) -> Option<(&'a [u8], &'a [u8])> {

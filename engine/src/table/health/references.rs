@@ -17,6 +17,7 @@ use crate::table::catalog::foreign_key::{foreign_prefix, ForeignEnd, ForeignKey}
 use crate::table::health::check::Check;
 use crate::table::health::orphans::{OrphanKind, Orphans};
 use crate::table::row::parent_check::parent_key;
+use crate::table::row::past::is_past;
 use crate::table::scan::cursor::Cursor;
 use crate::table::scan::lock_choice::LockChoice;
 use crate::txn::Trx;
@@ -104,11 +105,13 @@ impl Check<'_> {
         let mut scan = Cursor::new(self.reader.clone(), self.table.clone());
         let mut rows = Cursor::new(self.reader.clone(), self.table.clone());
         let mut last: Option<Last> = None;
-        scan.begin(trx, index, LockChoice::default(), true)?;
+        let marks_past = self.table.layout().marks_past;
+        scan.begin(trx, index, LockChoice::default(), !marks_past)?;
         let mut more = scan.seek(trx, Seek::First, &[])?;
         while more {
             self.step()?;
-            if let Some(found) = scan.found() {
+            let found = scan.found();
+            if let Some(found) = found.filter(|found| !marks_past || !is_past(self.table.layout(), found.row)) {
                 let prefix = foreign_prefix(&key.child.shape, found.key);
                 let known = last.as_ref().filter(|last| Some(&last.prefix[..]) == prefix);
                 let is_known = known.is_some();
@@ -177,11 +180,20 @@ impl Parents<'_> {
         let Some(index) = layout.ordinal_of(self.end.index) else {
             return Ok(None);
         };
-        self.cursor.begin(trx, index, LockChoice::default(), true)?;
+        self.cursor
+            .begin(trx, index, LockChoice::default(), !layout.marks_past)?;
         self.cursor.set_bounds_to_prefix(key, key);
         self.cursor.expect(1);
-        let there = self.cursor.seek(trx, Seek::Ge, key)?;
-        let found = self.cursor.found().filter(|_| there);
-        Ok(Some(found.is_some_and(|found| found.key.starts_with(key))))
+        let mut there = self.cursor.seek(trx, Seek::Ge, key)?;
+        loop {
+            let found = self.cursor.found().filter(|found| there && found.key.starts_with(key));
+            let Some(found) = found else {
+                return Ok(Some(false));
+            };
+            if !layout.marks_past || !is_past(layout, found.row) {
+                return Ok(Some(true));
+            }
+            there = self.cursor.next(trx)?;
+        }
     }
 }

@@ -4,7 +4,7 @@
 //! `foreign_entries` says which entries are found. An active transaction may still roll back what
 //! it did to an entry. So the row of each entry is locked, which waits for that transaction, and
 //! the entry is read again. A caller that asks only whether there is a child needs no
-//! lock for a certain entry.
+//! lock for a certain entry. A row of the past is no child, and is not locked.
 //!
 //! Called by row changes, with no latch held.
 use crate::base::{Error, Result};
@@ -15,6 +15,7 @@ use crate::table::catalog::foreign_key::ForeignEnd;
 use crate::table::catalog::table::Table;
 use crate::table::row::foreign_entries::{Candidate, ForeignEntries, Learned};
 use crate::table::row::overflow_row::LongRows;
+use crate::table::row::past::value_is_past;
 use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::table::row::snapshot::check_conflict;
 use crate::txn::{Isolation, LockMode, Trx, TrxSys};
@@ -204,6 +205,11 @@ impl ChildSearch {
             }
             Some(Locked::Row(header, granted)) => (header, granted),
         };
+        if value_is_past(table.layout(), &value) {
+            // The next look passes it over.
+            self.locks.unlock_if_new(trx, table.layout(), &candidate.pk, granted);
+            return Ok(LockedChild::NoChild);
+        }
         let entries = ForeignEntries {
             pool: &self.pool,
             trx_sys: &self.trx_sys,

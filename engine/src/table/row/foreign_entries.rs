@@ -15,8 +15,22 @@ use crate::table::catalog::index_quarantine::{check_not_quarantined, quarantined
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use crate::table::row::entry::decode_entry;
+use crate::table::row::past::value_is_past;
 use crate::txn::{Trx, TrxSys};
 use std::sync::Arc;
+
+/// Entries that are read at a time where rows of the past may be among them.
+const AMONG_PAST: usize = 64;
+
+/// The newest version of a row.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Newest {
+    Current,
+    /// It is one of the past, and no rollback changes that.
+    Past,
+    /// It is gone, or one of the past by an active transaction.
+    Unclear,
+}
 
 /// An entry as it was found: its key, its stamp, and whether it was marked.
 type Met = (Vec<u8>, TrxId, bool);
@@ -28,7 +42,8 @@ pub(in crate::table) struct Candidate {
     pub pk: Vec<u8>,
     pub stamp: TrxId,
     pub marked: bool,
-    /// Unmarked, and its maker had ended before the look began: no rollback takes it away.
+    /// Unmarked, and its maker had ended before the look began: no rollback takes it away. Nor is
+    /// its row one of the past.
     pub is_certain: bool,
 }
 
@@ -89,9 +104,71 @@ struct Seen<'a> {
 }
 
 impl ForeignEntries<'_> {
-    /// The next entries with `prefix`, from `from` on, `most` at a time. None: the table or the
-    /// index was dropped.
+    /// The next entries with `prefix`, from `from` on, `most` at a time, without those of rows of
+    /// the past. None: the table or the index was dropped.
     pub fn candidates(
+        &self,
+        trx: &Trx,
+        (prefix, from): (&[u8], &[u8]),
+        most: usize,
+        learned: &mut Learned,
+    ) -> Result<Option<Vec<Candidate>>> {
+        if !self.table.layout().marks_past {
+            return self.entries_from(trx, (prefix, from), most, learned);
+        }
+        let mut from = from.to_vec();
+        loop {
+            let Some(mut found) = self.entries_from(trx, (prefix, &from), most.max(AMONG_PAST), learned)? else {
+                return Ok(None);
+            };
+            let Some(last) = found.last() else {
+                return Ok(Some(found));
+            };
+            from = [&last.key[..], &[0]].concat();
+            let mut current = Vec::new();
+            for mut candidate in found.drain(..) {
+                let Some(newest) = self.newest(trx, &candidate.pk)? else {
+                    return Ok(None);
+                };
+                if newest != Newest::Past {
+                    candidate.is_certain &= newest == Newest::Current;
+                    current.push(candidate);
+                }
+            }
+            debug_assert!(
+                current.is_sorted_by(|before: &Candidate, after| before.key < after.key),
+                "rows of the past are left out, and the others keep their order"
+            );
+            current.truncate(most);
+            if !current.is_empty() {
+                return Ok(Some(current));
+            }
+        }
+    }
+
+    /// None: the table was dropped.
+    fn newest(&self, trx: &Trx, pk: &[u8]) -> Result<Option<Newest>> {
+        let _gate = self.table.gate.read();
+        let layout = self.table.layout();
+        if self.table.is_dropped() || layout.id != self.end.table {
+            return Ok(None);
+        }
+        debug_assert!(layout.marks_past, "no row of any other table is of the past");
+        let leaf = layout.clustered.tree.get(self.pool, pk)?;
+        let newest = leaf.map_or(Newest::Unclear, |leaf| {
+            let header = RowHeader::read(leaf.value());
+            let may_come_back = header.trx != trx.id() && self.trx_sys.is_active(header.trx);
+            match value_is_past(layout, leaf.value()) {
+                _ if header.marked() => Newest::Unclear,
+                true if may_come_back => Newest::Unclear,
+                true => Newest::Past,
+                false => Newest::Current,
+            }
+        });
+        Ok(Some(newest))
+    }
+
+    fn entries_from(
         &self,
         trx: &Trx,
         (prefix, from): (&[u8], &[u8]),

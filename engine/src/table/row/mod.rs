@@ -2,8 +2,8 @@
 //! versions.
 //!
 //! Files, top to bottom: `parent_check`, `child_search`, `foreign_entries`, `secondary`, `unique`,
-//! `row_lock`, `version`, `overflow_row`, `snapshot`, `entry`, `autoinc`, `undo_record`, `new_row`,
-//! `scratch`.
+//! `row_lock`, `version`, `overflow_row`, `snapshot`, `entry`, `past`, `autoinc`, `undo_record`,
+//! `new_row`, `scratch`.
 pub(crate) mod autoinc;
 pub(crate) mod autoinc_series;
 pub(crate) mod child_search;
@@ -12,6 +12,7 @@ pub(crate) mod foreign_entries;
 pub(crate) mod new_row;
 pub(crate) mod overflow_row;
 pub(crate) mod parent_check;
+pub(crate) mod past;
 pub(crate) mod row_lock;
 pub(crate) mod scratch;
 pub(crate) mod secondary;

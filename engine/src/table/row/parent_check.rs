@@ -2,7 +2,7 @@
 //! newest version counts, whatever the snapshot. The lock is kept to the end of the transaction.
 //!
 //! An entry of a secondary index says which row may be the parent. To decide, the row is locked and
-//! the entry is read again: it must exist, unmarked.
+//! the entry is read again: it must exist, unmarked. A row of the past is no parent.
 //!
 //! Called by row changes, by loads and by checks, with no latch held.
 use crate::base::{planted, Error, Mutant, Result};
@@ -11,6 +11,7 @@ use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::{foreign_prefix, put_image, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::table::Table;
 use crate::table::row::foreign_entries::{Candidate, ForeignEntries, Learned};
+use crate::table::row::past::value_is_past;
 use crate::table::row::row_lock::{Locked, RowLocks};
 use crate::txn::{LockMode, MadeValue, Trx, TrxSys};
 use std::sync::Arc;
@@ -96,7 +97,8 @@ impl ParentCheck {
                 _ => Parent::Missing,
             });
         }
-        if end.is_whole_clustered_key {
+        let marks_past = table.layout().marks_past;
+        if end.is_whole_clustered_key && !marks_past {
             if but == Some(key) {
                 return Ok(Parent::Missing);
             }
@@ -110,10 +112,15 @@ impl ParentCheck {
             let Some(candidate) = found.pop() else {
                 return Ok(Parent::Missing);
             };
-            let asked = (&candidate.pk[..], LockMode::Shared);
-            match self.locks.lock_row_of(trx, &table, end.table, asked, &mut |_| ())? {
+            let (asked, mut is_past) = ((&candidate.pk[..], LockMode::Shared), false);
+            let mut see = |value: &[u8]| is_past = marks_past && value_is_past(table.layout(), value);
+            match self.locks.lock_row_of(trx, &table, end.table, asked, &mut see)? {
                 None => return Ok(Parent::Unbound),
                 Some(Locked::Gone(_)) => learned.note_gone(candidate),
+                // The next look passes it over.
+                Some(Locked::Row(_, granted)) if is_past => {
+                    self.locks.unlock_if_new(trx, table.layout(), &candidate.pk, granted);
+                }
                 Some(Locked::Row(_, granted)) => {
                     let there = entries.is_there(&candidate.key);
                     if there == Ok(Some(true)) {

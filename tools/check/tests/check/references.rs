@@ -17,10 +17,11 @@ fn part(column: &str, nullable: bool) -> KeyPart {
 }
 
 /// p (id) <- c (id, ref), by a buffered index on ref.
-fn family(db: &Database) -> (Arc<Table>, Arc<Table>) {
+fn family(db: &Database, marks_past: bool) -> (Arc<Table>, Arc<Table>) {
     let parent = TableSpec {
         pk_fixed_len: 4,
         pk_parts: vec![part("id", false)],
+        marks_past,
         ..TableSpec::default()
     };
     db.create_table("./d/p", &parent).expect("create");
@@ -49,7 +50,7 @@ fn rows_without_a_parent_are_reported() {
     let folder = Folder::new("references");
     {
         let db = open(&folder.0, config()).expect("opens");
-        let (parent, child) = family(&db);
+        let (parent, child) = family(&db, false);
         let insert = |trx: &mut sluice::engine::Transaction, n: u32, to: Option<u32>| {
             let pk = n.to_be_bytes();
             let key = match to {
@@ -98,4 +99,36 @@ fn rows_without_a_parent_are_reported() {
     let (code, text) = check(&["--orphans", "--quiet"], &folder.0);
     assert_eq!(code, Some(1), "{text}");
     assert!(text.contains(&format!("BROKEN {told}")), "{text}");
+}
+
+/// Rows of the past are neither children nor parents.
+#[test]
+fn rows_of_the_past_are_passed_over() {
+    const PAST: &[u8] = b"\x01\x40row";
+    const NOW: &[u8] = b"\x01\x00row";
+    let folder = Folder::new("references-past");
+    {
+        let db = open(&folder.0, config()).expect("opens");
+        let (parent, child) = family(&db, true);
+        let mut trx = db.begin();
+        trx.trx().foreign_key_checks = false;
+        for (n, row) in [(1u32, NOW), (2, PAST)] {
+            trx.insert(&parent, &n.to_be_bytes(), row, &[]).expect("parent");
+        }
+        for (n, to, row) in [(1u32, 1u32, NOW), (2, 2, PAST), (3, 9, PAST), (4, 2, NOW)] {
+            let pk = n.to_be_bytes();
+            let key = [&[1][..], &to.to_be_bytes(), &pk].concat();
+            let entry = Entry {
+                user_key_len: 5,
+                ..entry(&key)
+            };
+            trx.insert(&child, &pk, row, &[entry]).expect("child");
+        }
+        trx.commit().expect("commit");
+        db.engine().close(Close::LogOnly).expect("close");
+    }
+    let (code, text) = check(&[], &folder.0);
+    assert_eq!(code, Some(0), "{text}");
+    let told = "./d/c: foreign key d/f: 1 rows have no parent row in ./d/p; the first values: 00000002";
+    assert!(text.contains(told), "{text}");
 }

@@ -3,10 +3,12 @@
 //!
 //! Columns: `id ref? ~word -` are an integer, a nullable one, and a word. Words compare without
 //! regard to case: an entry has the spelling as its value. `*body` is not indexed. Rows are their
-//! fields, `-` is NULL.
+//! fields, `-` is NULL. In a shape with a past a row is of the past unless its column `end` is
+//! [`NEVER`].
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::tests::fixture::config;
+use crate::engine::tests::foreign::shape_checker::{Meanwhile, ShapeChecker};
 use crate::engine::Engine;
 use crate::index::key_shape::{LevelForm, PartImage, PartShape, StringLevel};
 use crate::io::Disk;
@@ -14,6 +16,7 @@ use crate::table::catalog::foreign_key::begins_with;
 use crate::table::*;
 use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker, ThreadWaiter, Trx};
 use smallvec::SmallVec;
+use std::cell::Cell;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -38,6 +41,14 @@ pub struct Shape {
     /// Parts, and whether values are unique.
     indexes: Vec<(Parts, bool)>,
     pub foreign: Vec<ForeignKeySpec>,
+    has_past: bool,
+}
+
+/// The end of a row of the present.
+pub const NEVER: &str = "999";
+thread_local! {
+    /// What cascades write into the column `end`.
+    pub static NOW: Cell<u32> = const { Cell::new(7) };
 }
 
 pub type Fields = Vec<Option<String>>;
@@ -46,7 +57,7 @@ pub fn fields(text: &str) -> Fields {
     let field = |field: &str| (field != "-").then(|| field.to_string());
     text.split_whitespace().map(field).collect()
 }
-fn text(fields: &Fields) -> String {
+pub fn text(fields: &Fields) -> String {
     let all: Vec<&str> = fields.iter().map(|field| field.as_deref().unwrap_or("-")).collect();
     all.join(" ")
 }
@@ -65,6 +76,7 @@ impl Shape {
             pk: Vec::new(),
             indexes: Vec::new(),
             foreign: Vec::new(),
+            has_past: false,
         };
         shape.pk = shape.parts(pk);
         shape
@@ -85,6 +97,14 @@ impl Shape {
     pub fn unique(mut self, columns: &str) -> Shape {
         self.indexes.push((self.parts(columns), true));
         self
+    }
+    /// As with system versioning: it has a column `end`.
+    pub fn with_past(mut self) -> Shape {
+        self.has_past = true;
+        self
+    }
+    fn is_past(&self, row: &Fields) -> bool {
+        self.has_past && row[self.column("end")].as_deref() != Some(NEVER)
     }
     /// `to`: the parent and its columns.
     pub fn foreign(
@@ -143,6 +163,7 @@ impl Shape {
             pk_parts: self.key_parts(&self.pk),
             indexes: self.indexes.iter().enumerate().map(index).collect(),
             foreign: self.foreign.clone(),
+            marks_past: self.has_past,
             ..TableSpec::default()
         }
     }
@@ -172,13 +193,14 @@ impl Shape {
     fn pk(&self, row: &Fields) -> Vec<u8> {
         self.key(&self.pk, row)
     }
-    fn encode(row: &Fields) -> Vec<u8> {
-        text(row).into_bytes()
+    fn encode(&self, row: &Fields) -> Vec<u8> {
+        let mark = if self.is_past(row) { 0x40 } else { 0 };
+        [&[1, mark], text(row).as_bytes()].concat()
     }
-    fn decode(row: &[u8]) -> Fields {
-        fields(std::str::from_utf8(row).expect("text"))
+    pub fn decode(row: &[u8]) -> Fields {
+        fields(std::str::from_utf8(&row[2..]).expect("text"))
     }
-    fn made(&self, row: &Fields) -> MadeRow {
+    pub fn made(&self, row: &Fields) -> MadeRow {
         let pk = self.pk(row);
         let entry = |(i, (parts, _)): (usize, &(Parts, bool))| {
             let user_key = self.key(parts, row);
@@ -193,7 +215,7 @@ impl Shape {
             }
         };
         MadeRow {
-            row: Shape::encode(row),
+            row: self.encode(row),
             entries: self.indexes.iter().enumerate().map(entry).collect(),
             keeps_unindexed: false,
             pk,
@@ -252,6 +274,7 @@ impl RowMaker for Maker {
         value: ReferenceValue<'_>,
         before: &mut MadeRow,
         after: &mut MadeRow,
+        past: &mut MadeRow,
     ) -> Result<()> {
         let shape = &self.0[of.table];
         let spec = &shape.foreign[foreign as usize];
@@ -268,6 +291,19 @@ impl RowMaker for Maker {
         }
         *after = shape.made(&row);
         after.keeps_unindexed = shape.keeps_unindexed(&Shape::decode(of.row), &row);
+        if shape.has_past && before.row != after.row {
+            let mut ended = Shape::decode(of.row);
+            ended[shape.column("end")] = Some(NOW.get().to_string());
+            *past = shape.made(&ended);
+        }
+        Ok(())
+    }
+    fn ended(&mut self, of: ChildRow<'_>, before: &mut MadeRow, after: &mut MadeRow) -> Result<()> {
+        let shape = &self.0[of.table];
+        let mut row = Shape::decode(of.row);
+        *before = shape.made(&row);
+        row[shape.column("end")] = Some(NOW.get().to_string());
+        *after = shape.made(&row);
         Ok(())
     }
     fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
@@ -379,7 +415,7 @@ impl Family {
         let (old_fields, new_fields) = (fields(from), fields(to));
         let (old, new) = (shape.made(&old_fields), shape.made(&new_fields));
         let (old_list, new_list) = (entries(&old), entries(&new));
-        if old.pk != new.pk {
+        if old.pk != new.pk || shape.is_past(&old_fields) != shape.is_past(&new_fields) {
             let new = NewRow::new(&new.pk, &new.row, &new_list);
             return rows.move_row(trx, &opened, &old.pk, &old_list, &new, false);
         }
@@ -442,13 +478,18 @@ impl Family {
     /// A child row without its parent row.
     pub fn orphan(&self) -> Option<String> {
         for shape in self.shapes.values() {
-            let rows: Vec<Fields> = self.rows(&shape.name).iter().map(|row| fields(row)).collect();
+            let of_now = |shape: &Shape, row: &String| Some(fields(row)).filter(|row| !shape.is_past(row));
+            let rows: Vec<Fields> = self
+                .rows(&shape.name)
+                .iter()
+                .filter_map(|row| of_now(shape, row))
+                .collect();
             for spec in &shape.foreign {
                 let parent = &self.shapes[&spec.parent];
                 let parents = self.rows(&parent.name);
                 let keys: Vec<_> = parents
                     .iter()
-                    .filter_map(|row| parent.values(&spec.parent_columns, &fields(row)))
+                    .filter_map(|row| parent.values(&spec.parent_columns, &of_now(parent, row)?))
                     .collect();
                 let is_orphan = |row: &&Fields| {
                     let wanted = shape.values(&spec.columns, row);
@@ -504,56 +545,6 @@ impl Family {
         assert_eq!(sound, Ok(true), "{name}: {:#?}", checker.shape.findings);
         self.commit(trx);
         checker.shape.orphans
-    }
-}
-
-struct ShapeChecker<'a> {
-    shape: &'a Shape,
-    findings: Vec<String>,
-    orphans: Vec<String>,
-}
-
-impl Checker for ShapeChecker<'_> {
-    fn finding(&mut self, line: &str) {
-        self.findings.push(line.to_string());
-    }
-    fn orphans(&mut self, orphans: &Orphans) {
-        let first = orphans.first.iter().map(|(_, row)| text(&Shape::decode(row)));
-        let first = Vec::from_iter(first).join(", ");
-        let (kind, name, rows) = (orphans.kind, &orphans.name, orphans.rows);
-        self.orphans.push(format!("{name} {kind:?} {rows}: {first}"));
-    }
-    fn knows_entries(&self) -> bool {
-        true
-    }
-    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
-        let made = self.shape.made(&Shape::decode(row));
-        assert_eq!(made.pk, pk);
-        made.entries.iter().for_each(|of| each(of.index, &of.key, &of.value));
-    }
-}
-
-/// Does something whenever the check reports its progress.
-struct Meanwhile<'a> {
-    shape: ShapeChecker<'a>,
-    meanwhile: &'a mut dyn FnMut(u32),
-}
-
-impl Checker for Meanwhile<'_> {
-    fn finding(&mut self, line: &str) {
-        self.shape.finding(line);
-    }
-    fn orphans(&mut self, orphans: &Orphans) {
-        self.shape.orphans(orphans);
-    }
-    fn knows_entries(&self) -> bool {
-        true
-    }
-    fn entries(&mut self, pk: &[u8], row: &[u8], each: EntrySink<'_>) {
-        self.shape.entries(pk, row, each);
-    }
-    fn progress(&mut self, stage: u32, stages: u32, _done: u64, _total: u64) {
-        (self.meanwhile)(stages - stage);
     }
 }
 

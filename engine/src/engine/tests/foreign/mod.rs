@@ -7,5 +7,7 @@ pub(super) mod family;
 mod index_change;
 mod loads;
 mod lost_index;
+mod past;
 mod rules;
+mod shape_checker;
 mod waits;

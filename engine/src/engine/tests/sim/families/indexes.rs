@@ -4,10 +4,11 @@
 //! before it. It is passed over while a prepared transaction has changed the table. It is all or
 //! nothing, and durable on return.
 use super::twin::{Key, Lost, PARENT, TABLES};
-use super::{shapes, text, Life, SLOTS};
+use super::{shapes, Life, SLOTS};
 use crate::base::{Error, Result};
 use crate::engine::tests::foreign::family::Family;
 use crate::engine::tests::sim::world::Step;
+use crate::txn::Isolation;
 use std::collections::BTreeSet;
 
 /// Of 100 statements, how many a crash ends, if they change the disk often enough.
@@ -79,11 +80,19 @@ impl Life {
         }
         self.family.store().indexes().resume_freeing();
         let lost = self.with(table, false);
-        let with = Family::of(self.family.engine.clone(), &shapes(&self.actions, &lost));
+        let with = Family::of(self.family.engine.clone(), &shapes(&self.actions, &self.past, &lost));
         let own = self.now.rows.iter().filter(|(key, _)| key.0 == table);
-        let rows: Vec<String> = own.clone().map(|(key, second)| text(*key, *second)).collect();
-        let values: BTreeSet<Option<u64>> = own.map(|(_, second)| *second).collect();
-        let has_duplicates = table == PARENT && values.len() < rows.len();
+        let values: BTreeSet<Option<u64>> = own.clone().map(|(_, second)| *second).collect();
+        let has_duplicates = table == PARENT && values.len() < own.clone().count();
+        // The twin does not know rows of the past, and the index has them.
+        let rows: Result<Vec<String>> = match self.past[table] {
+            true => self.committed_rows(TABLES[table]),
+            false => Ok(own.map(|(key, second)| self.text(*key, *second)).collect()),
+        };
+        let rows = match rows {
+            Err(_) if self.is_gone() => return Ok(()),
+            read => read.map_err(|e| format!("the rows of {}: {e}", TABLES[table]))?,
+        };
         let added = with.add_last_index(TABLES[table], &rows);
         match &added {
             Err(Error::Duplicate { .. }) if has_duplicates => return Ok(()),
@@ -92,6 +101,13 @@ impl Life {
         }
         self.seen.regained += added.is_ok() as u64;
         self.defined("ADD INDEX", added, lost)
+    }
+
+    fn committed_rows(&self, table: &str) -> Result<Vec<String>> {
+        let mut trx = self.family.begin_at(Isolation::RepeatableRead);
+        let rows = self.family.rows_seen(&mut trx, table)?;
+        self.family.engine.commit(&mut trx, true)?;
+        Ok(rows)
     }
 
     fn with(&self, table: usize, is_lost: bool) -> Lost {
@@ -104,7 +120,10 @@ impl Life {
         let mut next = self.now.clone();
         next.lost = lost;
         self.ended(what, done, next)?;
-        self.family = Family::of(self.family.engine.clone(), &shapes(&self.actions, &self.now.lost));
+        self.family = Family::of(
+            self.family.engine.clone(),
+            &shapes(&self.actions, &self.past, &self.now.lost),
+        );
         Ok(())
     }
 

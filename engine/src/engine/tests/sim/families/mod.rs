@@ -2,8 +2,9 @@
 //! by several transactions, with crashes. The twin knows what cascades do.
 //!
 //! p (id, a), c (id, ref -> p.a), g (id, ref -> c.id), s (id, ref -> s.id); the actions come from
-//! the seed. Each answer of the engine must be the twin's. The rows after a start must be the
-//! twin's, too, and no row may be an orphan.
+//! the seed. So does which tables have a past: the twin knows their rows of the present alone. Each
+//! answer of the engine must be the twin's. The rows after a start must be the twin's, too, and no
+//! row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
 //! it. `indexes`: children lose the index of their foreign key, and get it back (K6). In some lives
@@ -19,7 +20,7 @@ use crate::base::{Error, Result, SyncPoint};
 use crate::change;
 use crate::engine::steps::LoserRollback;
 use crate::engine::tests::fixture::{seeds, Random};
-use crate::engine::tests::foreign::family::{Cascade, Family, Maker, Restrict, SetNull, Shape};
+use crate::engine::tests::foreign::family::{Cascade, Family, Maker, Restrict, SetNull, Shape, NEVER, NOW};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::Savepoint;
@@ -27,7 +28,7 @@ use crate::txn::{Isolation, Trx};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use twin::{Actions, Key, Lost, Own, Refusal, Rows, State, Statement, Twin, PARENT, SELF, TABLES};
+use twin::{Actions, Key, Lost, Own, Pasts, Refusal, Rows, State, Statement, Twin, PARENT, SELF, TABLES};
 
 const USUAL: u64 = if cfg!(feature = "tiny-pages") { 400 } else { 30 };
 const OPS: u64 = 150;
@@ -67,6 +68,8 @@ struct Life {
     /// p has lost its index at some time: rows may be orphans.
     orphans: bool,
     seen: Seen,
+    past: Pasts,
+    clock: u32,
     family: Family,
     losers: LoserRollback,
     losers_left: bool,
@@ -77,20 +80,28 @@ struct Life {
     next_xid: u32,
 }
 
-fn text((_, id): Key, second: Option<u64>) -> String {
-    second.map_or(format!("{id} -"), |second| format!("{id} {second}"))
+/// The columns, the clustered key, and the index of a table.
+fn shape(table: usize, has_past: bool, is_lost: bool) -> Shape {
+    let second = if table == PARENT { "a" } else { "ref?" };
+    let shape = match has_past {
+        false => Shape::new(TABLES[table], &format!("id {second}"), "id"),
+        true => Shape::new(TABLES[table], &format!("id {second} end"), "id end").with_past(),
+    };
+    match (table, is_lost) {
+        (_, true) => shape,
+        (PARENT, _) if has_past => shape.unique("a end"),
+        (PARENT, _) => shape.unique("a"),
+        _ => shape.index("ref"),
+    }
 }
 
-fn shapes(actions: &Actions, lost: &Lost) -> [Shape; 4] {
+fn shapes(actions: &Actions, past: &Pasts, lost: &Lost) -> [Shape; 4] {
     let child = |table: usize| {
-        let shape = Shape::new(TABLES[table], "id ref?", "id");
         let (name, parent) = [("f", "p a"), ("g", "c id"), ("s", "s id")][table - 1];
         let (on_delete, on_update) = actions[table - 1];
-        let shape = if lost[table] { shape } else { shape.index("ref") };
-        shape.foreign(name, "ref", parent, on_delete, on_update)
+        shape(table, past[table], lost[table]).foreign(name, "ref", parent, on_delete, on_update)
     };
-    let parent = Shape::new("p", "id a", "id");
-    let parent = if lost[PARENT] { parent } else { parent.unique("a") };
+    let parent = shape(PARENT, past[PARENT], lost[PARENT]);
     [parent, child(1), child(2), child(SELF)]
 }
 
@@ -115,18 +126,21 @@ impl Life {
         let mut action = || [Restrict, Cascade, Cascade, SetNull][random.below(4) as usize];
         let actions = [(action(), action()), (action(), action()), (action(), action())];
         let parent_too = random.chance(30);
+        let past = TABLES.map(|_| random.chance(30));
         let disk = SimDisk::new(seed);
         disk.set_sector(setup.sector);
         let engine = open(&disk, &setup).expect("a fresh disk");
         Life {
             setup,
             random,
-            family: Family::create_in(engine, &shapes(&actions, &Lost::default())),
+            family: Family::create_in(engine, &shapes(&actions, &past, &Lost::default())),
             disk,
             actions,
             parent_too,
             orphans: false,
             seen: Seen::default(),
+            past,
+            clock: 1000,
             losers: LoserRollback::new(Vec::new()),
             losers_left: false,
             trxs: (0..SLOTS).map(|_| None).collect(),
@@ -134,6 +148,20 @@ impl Life {
             doubt: None,
             next_xid: 0,
         }
+    }
+
+    fn text(&self, (table, id): Key, second: Option<u64>) -> String {
+        let row = second.map_or(format!("{id} -"), |second| format!("{id} {second}"));
+        match self.past[table] {
+            true => format!("{row} {NEVER}"),
+            false => row,
+        }
+    }
+    /// The row of the past that a row becomes when it is deleted.
+    fn ended_text(&self, key: Key, second: Option<u64>) -> Option<String> {
+        let row = self.text(key, second);
+        let kept = row.strip_suffix(NEVER).filter(|_| self.past[key.0])?;
+        Some(format!("{kept}{}", NOW.get()))
     }
 
     fn is_gone(&self) -> bool {
@@ -167,7 +195,7 @@ impl Life {
             let table = engine.store().tables().open_table(table).map_err(|e| e.to_string())?;
             *lost = table.layout().secondary.is_empty();
         }
-        self.family = Family::of(engine, &shapes(&self.actions, &lost));
+        self.family = Family::of(engine, &shapes(&self.actions, &self.past, &lost));
         let rows = self.read()?;
         let prepared = self.family.engine.in_doubt.prepared();
         let mut prepared: Vec<u32> = prepared.iter().map(super::xid_number).collect();
@@ -186,6 +214,9 @@ impl Life {
         for (n, table) in TABLES.iter().enumerate() {
             for row in self.family.rows(table) {
                 let fields: Vec<Option<u64>> = row.split(' ').map(|field| field.parse().ok()).collect();
+                if self.past[n] && !row.ends_with(&format!(" {NEVER}")) {
+                    continue;
+                }
                 rows.insert((n, fields[0].ok_or("a row without a key")?), fields[1]);
             }
         }
@@ -263,6 +294,8 @@ impl Life {
         open.uses(statement);
         // Tables may have lost an index since the transaction began.
         open.trx.row_maker = Some(Box::new(Maker(self.family.shapes.clone())));
+        self.clock += 1;
+        NOW.set(self.clock);
         let company = match statement {
             Statement::Insert((1, _), Some(second)) if self.random.chance(30) => self.company(second, &latest),
             _ => None,
@@ -322,6 +355,7 @@ impl Life {
         let mut all = self.now.rows.iter().chain(latest).chain(prepared);
         let has_child = all.any(|(key, value)| key.0 == 1 && *value == Some(second));
         let unchecked = self.now.lost[1] && !has_child;
+        let (row, ended) = (self.text(key, Some(second)), self.ended_text(key, Some(second)));
         let (family, deleted, begun) = (self.family.clone(), Rc::new(Cell::new(None)), Cell::new(false));
         let result = deleted.clone();
         at_each(Some(Rc::new(move |point| {
@@ -332,7 +366,10 @@ impl Life {
             // A cascade would make a larger change than is looked for.
             trx.row_maker = None;
             trx.foreign_key_checks = !unchecked;
-            let done = family.delete(&mut trx, "p", &text(key, Some(second)));
+            let done = match &ended {
+                Some(ended) => family.update(&mut trx, "p", &row, ended),
+                None => family.delete(&mut trx, "p", &row),
+            };
             match done {
                 Ok(()) => result.set(Some((key, family.engine.commit(&mut trx, true)))),
                 Err(_) => drop(family.engine.rollback(&mut trx)),
@@ -351,13 +388,19 @@ impl Life {
     }
 
     fn run(&self, trx: &mut Trx, statement: Statement, latest: &Rows) -> Result<()> {
-        let old = |key: Key| text(key, latest[&key]);
+        let old = |key: Key| self.text(key, latest[&key]);
         match statement {
-            Statement::Insert(key, second) => self.family.insert(trx, TABLES[key.0], &text(key, second)),
-            Statement::Delete(key) => self.family.delete(trx, TABLES[key.0], &old(key)),
-            Statement::Update(key, second) => self.family.update(trx, TABLES[key.0], &old(key), &text(key, second)),
+            Statement::Insert(key, second) => self.family.insert(trx, TABLES[key.0], &self.text(key, second)),
+            Statement::Delete(key) => match self.ended_text(key, latest[&key]) {
+                Some(ended) => self.family.update(trx, TABLES[key.0], &old(key), &ended),
+                None => self.family.delete(trx, TABLES[key.0], &old(key)),
+            },
+            Statement::Update(key, second) => {
+                self.family
+                    .update(trx, TABLES[key.0], &old(key), &self.text(key, second))
+            }
             Statement::Move(key, to) => {
-                let moved = text((key.0, to), latest[&key]);
+                let moved = self.text((key.0, to), latest[&key]);
                 self.family.update(trx, TABLES[key.0], &old(key), &moved)
             }
         }

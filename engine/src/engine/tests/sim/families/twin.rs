@@ -1,4 +1,4 @@
-//! What rows a family has, and what each statement must answer.
+//! What rows a family has, and what each statement must answer. Rows of the past are not among them.
 use crate::engine::tests::foreign::family::{Cascade, Restrict, SetNull};
 use crate::table::ForeignAction;
 use std::collections::BTreeMap;
@@ -15,6 +15,8 @@ pub type Key = (usize, u64);
 pub type Rows = BTreeMap<Key, Option<u64>>;
 /// What a transaction has changed; None: the row is gone.
 pub type Own = BTreeMap<Key, Option<Option<u64>>>;
+/// The tables that keep rows of the past.
+pub type Pasts = [bool; 4];
 /// The tables that have lost their index.
 pub type Lost = [bool; 4];
 
