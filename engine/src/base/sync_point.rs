@@ -114,6 +114,11 @@ thread_local! {
 /// From now on, calls `visitor` with each sync point that this thread reaches.
 #[cfg(test)]
 pub fn at_each(visitor: Option<Visitor>) {
+    let has_one = VISITOR.with_borrow(Option::is_some);
+    assert!(
+        visitor.is_none() || !has_one,
+        "a visitor ends before the next one begins"
+    );
     VISITOR.set(visitor);
 }
 

@@ -3,8 +3,9 @@
 //! As in the server, the statement has its table to itself: transactions that used the table end
 //! before it. It is passed over while a prepared transaction has changed the table. It is all or
 //! nothing, and durable on return.
+use super::shapes::shapes;
 use super::twin::{Key, Lost, PARENT, TABLES};
-use super::{shapes, Life, SLOTS};
+use super::{Life, SLOTS};
 use crate::base::{Error, Result};
 use crate::engine::tests::foreign::family::Family;
 use crate::engine::tests::sim::world::Step;

@@ -10,6 +10,7 @@
 //! it. `indexes`: children lose the index of their foreign key, and get it back (K6). In some lives
 //! p loses its own: its rows may leave orphans then, and those of the twin must be reported.
 mod indexes;
+mod shapes;
 mod twin;
 
 use super::run::caught;
@@ -20,11 +21,12 @@ use crate::base::{Error, Result, SyncPoint};
 use crate::change;
 use crate::engine::steps::LoserRollback;
 use crate::engine::tests::fixture::{seeds, Random};
-use crate::engine::tests::foreign::family::{Cascade, Family, Maker, Restrict, SetNull, Shape, NEVER, NOW};
+use crate::engine::tests::foreign::family::{Cascade, Family, Maker, Restrict, SetNull, NEVER, NOW};
 use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::Savepoint;
 use crate::txn::{Isolation, Trx};
+use shapes::shapes;
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -78,31 +80,6 @@ struct Life {
     /// What a crash may have left instead.
     doubt: Option<State>,
     next_xid: u32,
-}
-
-/// The columns, the clustered key, and the index of a table.
-fn shape(table: usize, has_past: bool, is_lost: bool) -> Shape {
-    let second = if table == PARENT { "a" } else { "ref?" };
-    let shape = match has_past {
-        false => Shape::new(TABLES[table], &format!("id {second}"), "id"),
-        true => Shape::new(TABLES[table], &format!("id {second} end"), "id end").with_past(),
-    };
-    match (table, is_lost) {
-        (_, true) => shape,
-        (PARENT, _) if has_past => shape.unique("a end"),
-        (PARENT, _) => shape.unique("a"),
-        _ => shape.index("ref"),
-    }
-}
-
-fn shapes(actions: &Actions, past: &Pasts, lost: &Lost) -> [Shape; 4] {
-    let child = |table: usize| {
-        let (name, parent) = [("f", "p a"), ("g", "c id"), ("s", "s id")][table - 1];
-        let (on_delete, on_update) = actions[table - 1];
-        shape(table, past[table], lost[table]).foreign(name, "ref", parent, on_delete, on_update)
-    };
-    let parent = shape(PARENT, past[PARENT], lost[PARENT]);
-    [parent, child(1), child(2), child(SELF)]
 }
 
 fn apply(rows: &mut Rows, own: &Own) {

@@ -1,4 +1,5 @@
-//! What rows a family has, and what each statement must answer. Rows of the past are not among them.
+//! What rows a family has, and what each statement must answer. Rows of the past are not among
+//! them.
 use crate::engine::tests::foreign::family::{Cascade, Restrict, SetNull};
 use crate::table::ForeignAction;
 use std::collections::BTreeMap;
