@@ -154,6 +154,10 @@ impl ForeignKey {
         debug_assert!(!self.lacks_index(), "K6: no key is made without the child's index");
         convert(&self.parent.as_ref()?.shape, &self.child.shape, parent)
     }
+    /// A referenced column is NULL in `parent`, a key of the parent's index: no row refers to it.
+    pub fn has_null_parent(&self, parent: &[u8]) -> bool {
+        self.parent.as_ref().is_some_and(|end| has_null(&end.shape, parent))
+    }
 }
 
 /// The bytes of the foreign key's parts at the beginning of `key`, a key of an index with this
@@ -162,6 +166,18 @@ pub fn foreign_prefix<'a>(shape: &KeyShape, key: &'a [u8]) -> Option<&'a [u8]> {
     let mut ends = PartEnds::new();
     shape.part_ends(key, &mut ends);
     (ends.len() == shape.parts.len()).then(|| &key[..ends.last().map_or(0, |end| *end as usize)])
+}
+
+fn has_null(shape: &KeyShape, key: &[u8]) -> bool {
+    let mut ends = PartEnds::new();
+    shape.part_ends(key, &mut ends);
+    debug_assert!(
+        ends.len() >= shape.parts.len(),
+        "a row's key has all columns of the foreign key"
+    );
+    let begins = std::iter::once(0).chain(ends.iter().map(|end| *end as usize));
+    let mut parts = shape.parts.iter().zip(begins);
+    parts.any(|(part, begin)| part.nullable && key.get(begin) == Some(&null_byte(part, 0)))
 }
 
 fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {

@@ -187,3 +187,20 @@ fn a_rebuild_may_go_without_the_index() {
         .create_table_as("new", &lacking.spec(), unchecked)
         .expect("without checks");
 }
+
+#[test]
+fn parents_with_a_null_have_no_children() {
+    let parent = || Shape::new("p", "id a? b", "id").unique("a b");
+    let child = || Shape::new("c", "id ref? n?", "id");
+    let foreign = |child: Shape| child.foreign("f", "ref n", "p a b", Restrict, Restrict);
+    let created = Family::create(SimDisk::new(1), &[parent(), foreign(child().index("ref n"))]);
+    created.fill("p", &["1 - 0", "2 5 0", "3 - 0"]);
+    created.drop_last_index("c", true).expect("dropped");
+    let t = Family::of(created.engine.clone(), &[parent(), foreign(child())]);
+    t.does(|trx| t.delete(trx, "p", "1 - 0"))
+        .expect("no row refers to NULL");
+    t.does(|trx| t.update(trx, "p", "3 - 0", "3 7 0"))
+        .expect("no row refers to NULL");
+    assert_eq!(why(t.does(|trx| t.delete(trx, "p", "3 7 0"))), "children: f of c");
+    assert_eq!(t.rows("p"), ["2 5 0", "3 7 0"]);
+}
