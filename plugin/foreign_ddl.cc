@@ -6,6 +6,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "key_parts.h"
+#include "settings.h"
 #include "table_path.h"
 #include <algorithm>
 
@@ -117,7 +118,15 @@ int check_statement(THD *thd, const TABLE *form, const HA_CREATE_INFO *info, con
   if (info->tmp_table())
     return refuse(thd, constraint, "a temporary table cannot have one");
   if (key.delete_opt == FK_OPTION_SET_DEFAULT || key.update_opt == FK_OPTION_SET_DEFAULT)
-    return refuse(thd, constraint, "SET DEFAULT is not supported");
+  {
+#ifndef SLUICE_STAND_IN
+    if (strict_mode(thd))
+      return refuse(thd, constraint, "SET DEFAULT is not supported. Use RESTRICT, or SET SESSION " + variable_name("strict_mode") +
+                                       "=OFF: SET DEFAULT then means RESTRICT");
+#endif
+    push_warning(thd, Sql_condition::WARN_LEVEL_WARN, ER_ILLEGAL_HA_CREATE_OPTION,
+                 (SLUICE_ENGINE_NAME ": foreign key " + constraint + ": SET DEFAULT means RESTRICT").c_str());
+  }
   return 0;
 }
 
