@@ -238,6 +238,23 @@ pub unsafe extern "C" fn slc_value_sink_put(
     });
 }
 
+/// The images of a child row before and after a cascade, and of the row of the past that it leaves.
+type slc_changed_child = Option<
+    unsafe extern "C" fn(
+        ctx: *mut c_void,
+        table: slc_bytes,
+        foreign: u32,
+        pk: slc_bytes,
+        row: slc_bytes,
+        parent: slc_bytes,
+        parent_pk: slc_bytes,
+        parent_row: slc_bytes,
+        before: *mut slc_row_sink,
+        after: *mut slc_row_sink,
+        past: *mut slc_row_sink,
+    ) -> c_int,
+>;
+
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct slc_row_maker {
@@ -251,21 +268,7 @@ pub struct slc_row_maker {
             to: *mut slc_row_sink,
         ) -> c_int,
     >,
-    changed: Option<
-        unsafe extern "C" fn(
-            ctx: *mut c_void,
-            table: slc_bytes,
-            foreign: u32,
-            pk: slc_bytes,
-            row: slc_bytes,
-            parent: slc_bytes,
-            parent_pk: slc_bytes,
-            parent_row: slc_bytes,
-            before: *mut slc_row_sink,
-            after: *mut slc_row_sink,
-            past: *mut slc_row_sink,
-        ) -> c_int,
-    >,
+    changed: slc_changed_child,
     ended: Option<
         unsafe extern "C" fn(
             ctx: *mut c_void,
