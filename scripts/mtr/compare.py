@@ -41,6 +41,7 @@ BUILD = HERE.parent.parent / "build"
 YARDSTICK = "InnoDB"
 RECORD_FORMAT = 10  # raise it when records are made in another way
 TEST_MINUTES_MAX = 4
+CLUSTER_TEST_MINUTES_MAX = 6  # a transfer by mysqldump waits, on InnoDB, too
 RACES_AGAIN_MAX = 3
 DID_NOT_RUN = "did not run"
 # Every run has InnoDB's own tables in the schema mysql, and a redo log large enough for the suite's blobs.
@@ -70,6 +71,7 @@ def masked(output):
     output = re.sub(r"(through socket )'[^']*'", r"\1'#'", output)
     # SHOW PROCESSLIST: what Galera's idle threads have done before. The connection's number, its port and its idle seconds.
     output = re.sub(r"^\d+\tsystem user\t\t[^\t\n]*\tSleep\t.*", "#\tsystem user", output, flags=re.MULTILINE)
+    output = re.sub(r"^\d+(\tsystem user\t\t[^\t\n]*\t[^\t\n]+\t)\d+\t", r"#\1#\t", output, flags=re.MULTILINE)
     return re.sub(r"^\d+(\troot\tlocalhost)\S*(\t\S*\t[^\t\n]+\t)\d+\t", r"#\1\2#\t", output, flags=re.MULTILINE)
 
 
@@ -92,7 +94,8 @@ class Run:
     def run(self, names):
         # In this order: given trx.update first, mtr takes update of the suite above for the same and leaves it out.
         tests = sorted(self.suite.mtr_name(name) for name in names)
-        options = ["--record", f"--testcase-timeout={TEST_MINUTES_MAX}", f"--suite-timeout={self.suite.minutes}", f"--parallel={self.suite.parallel}",
+        minutes = CLUSTER_TEST_MINUTES_MAX if self.suite.name in CLUSTER else TEST_MINUTES_MAX
+        options = ["--record", f"--testcase-timeout={minutes}", f"--suite-timeout={self.suite.minutes}", f"--parallel={self.suite.parallel}",
                    *(f"--mysqld={option}" for option in self._server_options())]
         self.tree.bootstrap_options = STAND_IN_OPTIONS if self.engine == STAND_IN else []
         # An rsync that root starts to receive files writes as nobody, and could not write into root's data directories.
