@@ -317,6 +317,9 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
     return error;
   for (size_t i= 0; i < to_fields.size(); i++)
   {
+    /* As in InnoDB: the child's spelling of a column stays if the parent's column does. */
+    if (from && keeps(parent_path, {from_fields[i]}))
+      continue;
     const Column to= column_of(handler->get_table(), to_fields[i]);
     const bool copied= from ? copy_value(column_of(from->get_table(), from_fields[i]), values, to, record) : set_to_null(to, record);
     if (!copied)
@@ -329,8 +332,13 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
   const std::vector<uint16> &made= m_made[table];
   const auto is_kept_up= [&](uint16 number) { return !handler->get_table()->field[number]->vers_update_unversioned(); };
   if (handler->marks_past() && std::any_of(made.begin(), made.end(), is_kept_up))
+  {
     if (const int error= put_past(handler, old_record, record, past))
       return error;
+    const Field *const begin= handler->get_table()->vers_start_field();
+    if (!same_bytes(handler->get_table(), begin, old_record, record))
+      m_made[table].push_back(begin->field_index);
+  }
   handler->compute_virtual_columns_of_foreign_record(record);
   handler->put_made(after, record, pk);
   if (keeps_unindexed(m_keys[table], handler->get_table(), old_record, record, true))

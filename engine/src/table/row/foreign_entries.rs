@@ -101,6 +101,8 @@ struct Seen<'a> {
     pk: &'a [u8],
     stamp: TrxId,
     marked: bool,
+    /// Its row is one of the past. A secondary entry does not tell.
+    is_past: bool,
 }
 
 impl ForeignEntries<'_> {
@@ -113,7 +115,8 @@ impl ForeignEntries<'_> {
         most: usize,
         learned: &mut Learned,
     ) -> Result<Option<Vec<Candidate>>> {
-        if !self.table.layout().marks_past {
+        let layout = self.table.layout();
+        if !layout.marks_past || layout.clustered.id == self.end.index {
             return self.entries_from(trx, (prefix, from), most, learned);
         }
         let mut from = from.to_vec();
@@ -154,6 +157,7 @@ impl ForeignEntries<'_> {
             return Ok(None);
         }
         debug_assert!(layout.marks_past, "no row of any other table is of the past");
+        debug_assert_ne!(layout.clustered.id, self.end.index, "a clustered entry tells it itself");
         let leaf = layout.clustered.tree.get(self.pool, pk)?;
         let newest = leaf.map_or(Newest::Unclear, |leaf| {
             let header = RowHeader::read(leaf.value());
@@ -191,7 +195,8 @@ impl ForeignEntries<'_> {
                     }
                     return Ok(true);
                 }
-                if learned.is_harmless(seen.key, seen.stamp, seen.marked) {
+                let is_past = seen.is_past && !seen.marked;
+                if is_past && !may_come_back || learned.is_harmless(seen.key, seen.stamp, seen.marked) {
                     return Ok(true);
                 }
                 found.push(Candidate {
@@ -199,7 +204,7 @@ impl ForeignEntries<'_> {
                     pk: seen.pk.to_vec(),
                     stamp: seen.stamp,
                     marked: seen.marked,
-                    is_certain: !seen.marked && !own && seen.stamp < oldest_active,
+                    is_certain: !seen.marked && !is_past && !own && seen.stamp < oldest_active,
                 });
                 Ok(found.len() < most)
             })?;
@@ -248,6 +253,7 @@ impl ForeignEntries<'_> {
                     pk,
                     stamp: header.trx,
                     marked: header.marked(),
+                    is_past: value_is_past(layout, value),
                 })
             })?;
             return Ok(true);
@@ -289,6 +295,7 @@ impl ForeignEntries<'_> {
                 pk: &key[key.len() - entry.pk_len..],
                 stamp: entry.stamp,
                 marked: entry.marked,
+                is_past: false,
             })
         })
     }
