@@ -185,7 +185,7 @@ def fingerprint(text):
 
 def error_that_ends(failure):
     """The error at which mysqltest gave a test up, less files and line numbers; that it hangs, or is skipped, and why; what it left in
-    the error log; why a state transfer keeps a server from starting. None when it failed in another way."""
+    the error log; what was refused before a server could not start. None when it failed in another way."""
     if "timeout after" in failure[:100]:
         return "timeout"
     if failure.startswith("skipped"):
@@ -193,10 +193,12 @@ def error_that_ends(failure):
     if "Found warnings/errors in server log file!" in failure[:100]:
         logged = re.findall(r"^\d{4}-\d\d-\d\d +[\d:]+ \d+ (\[(?:ERROR|Warning)\] .*)", failure, flags=re.MULTILINE)
         return masked("the error log has " + "; ".join(sorted(set(logged))))
-    if re.search(r"^Failed to start mysqld", failure, flags=re.MULTILINE):
-        # A node that a state transfer refuses.
-        refused = re.findall(r"^WSREP_SST: \[ERROR\] (.*?)(?: \(\d{8} [\d:.]+\))?$", failure, flags=re.MULTILINE)
-        return masked("a server does not start: " + "; ".join(sorted(set(refused)))) if refused else None
+    if re.search(r"^(?:Failed to start mysqld|Server \[mysqld.* failed during test run)", failure, flags=re.MULTILINE) and "got signal" not in failure:
+        # By a state transfer, or by a server whose backup is missing then.
+        refused = re.findall(r"^(?:WSREP_SST: \[ERROR\] |\d{4}-\d\d-\d\d +[\d:]+ \d+ \[ERROR\] mariadbd: )(.*?)(?: \(\d{8} [\d:.]+\))?$",
+                             failure, flags=re.MULTILINE)
+        if refused:
+            return masked("a server does not start: " + "; ".join(sorted(set(refused))))
     error = re.search(r"^mysqltest: (?:In included file.*\n(?:included from .*\n)*)?(?:At line \d+: )?(.*)", failure, flags=re.MULTILINE)
     return masked(error[1]) if error else None
 

@@ -160,7 +160,7 @@ class Suite:
                 go_on_after_errors(folder)
             if self.name in CLUSTER and engine in OPTIONS_AS_IT_IS:
                 transfer_by_sluice(folder)
-                ask_the_engine_for_its_position(folder, OPTIONS_AS_IT_IS[engine])
+                give_options(folder, OPTIONS_AS_IT_IS[engine])
         self.folder = tree.tests / "suite" / self.name
         (self.folder / "r").mkdir(exist_ok=True)
         return self._begin_tests(lambda name: True)
@@ -275,8 +275,8 @@ def transfer_by_sluice(folder):
             path.write_text(changed, errors="surrogateescape")
 
 
-def ask_the_engine_for_its_position(folder, options):
-    """The driver gives the engine's options to the servers that it starts alone."""
+def give_options(folder, options):
+    """To the servers that a test starts itself, and asks for the engine's position. The driver gives them to its own alone."""
     for path in folder.rglob("*"):
         if path.suffix in (".test", ".inc") and path.is_file():
             text = path.read_text(errors="surrogateescape")
