@@ -111,6 +111,17 @@ ha_sluice *ForeignRows::child(const std::string &path)
   return opened_here(path);
 }
 
+/* A child whose row is about to change. */
+ha_sluice *ForeignRows::changed_child(const std::string &path)
+{
+  ha_sluice *const handler= child(path);
+#ifdef SLUICE_STAND_IN
+  if (handler)
+    Connection::of(m_thd)->note_change(path.c_str());
+#endif
+  return handler;
+}
+
 ha_sluice *ForeignRows::parent(const std::string &path)
 {
   for (TABLE *table= m_thd->open_tables; table; table= table->next)
@@ -190,12 +201,9 @@ int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
   return self->guarded([&] {
-    ha_sluice *const handler= self->child(string_of(table));
+    ha_sluice *const handler= self->changed_child(string_of(table));
     if (!handler)
       return self->m_error;
-#ifdef SLUICE_STAND_IN
-    Connection::of(self->m_thd)->note_change(string_of(table).c_str());
-#endif
     const uchar *const record= handler->foreign_record(self->m_record, pk, row);
     if (!record)
       return bad_row(string_of(table).c_str());
@@ -221,12 +229,9 @@ int ForeignRows::ended(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, 
 /* As TABLE::delete_row() of the server does it. */
 int ForeignRows::end(const std::string &table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after)
 {
-  ha_sluice *const handler= child(table);
+  ha_sluice *const handler= changed_child(table);
   if (!handler)
     return m_error;
-#ifdef SLUICE_STAND_IN
-  Connection::of(m_thd)->note_change(table.c_str());
-#endif
   uchar *const record= handler->foreign_record(m_record, pk, row);
   if (!record)
     return bad_row(table.c_str());
@@ -278,12 +283,9 @@ int ForeignRows::put_past(ha_sluice *handler, const uchar *old_record, uchar *re
 int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent_path,
                         slc_bytes parent_pk, slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past)
 {
-  ha_sluice *const handler= child(table);
+  ha_sluice *const handler= changed_child(table);
   if (!handler)
     return m_error;
-#ifdef SLUICE_STAND_IN
-  Connection::of(m_thd)->note_change(table.c_str());
-#endif
   ha_sluice *const from= parent_path.empty() ? nullptr : parent(parent_path);
   if (!from && !parent_path.empty())
     return m_error;

@@ -62,6 +62,7 @@ private:
   int end(const std::string &table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
   int put_past(ha_sluice *handler, const uchar *old_record, uchar *record, slc_row_sink *to);
   ha_sluice *child(const std::string &path);
+  ha_sluice *changed_child(const std::string &path);
   ha_sluice *parent(const std::string &path);
   ha_sluice *opened_here(const std::string &path);
   TABLE *open(const std::string &path);
