@@ -62,8 +62,9 @@ class Load:
         self.stop_asked = threading.Event()
         self.commits = 0
         self.fault = None
-        bodies = [lambda n=n: self.write(random.Random(seed * 100 + n)) for n in range(writers)]
-        bodies.append(lambda: self.define(random.Random(seed)))
+        # A body begins again after a kill of the server, and goes on in its sequence: no name of an index comes twice.
+        bodies = [lambda rng=random.Random(seed * 100 + n): self.write(rng) for n in range(writers)]
+        bodies.append(lambda rng=random.Random(seed): self.define(rng))
         self.threads = [threading.Thread(target=self.guard, args=(body,), daemon=True) for body in bodies]
 
     def __enter__(self):
