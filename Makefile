@@ -55,7 +55,8 @@
 #   make races        the lock-free code: models through all interleavings, planted bugs, Miri, the thread sanitizer (RACES=models some)
 #   make soak SCHEDULES=100000   so many new schedules instead, SOAK=families so many lives of tables with foreign keys;
 #                     make mutants: planted bugs, and who catches them
-#   make plugin-mutants   the same for bugs in the plugin, with scripts/instant_alters.py, online_alter.py, galera_durability.py
+#   make plugin-mutants   the same for bugs in the plugin, with scripts/instant_alters.py, online_alter.py, galera_durability.py,
+#                         isolation.py
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:

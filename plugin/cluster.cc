@@ -76,12 +76,19 @@ void abort_local_holder(THD *thd, Connection *holder)
       aborted= true;
     }
   }
+  /* The server does not call kill_query() for a victim of the cluster. Does nothing to a thread
+     that does not wait. With these mutexes held, the victim stays killed. Without them it may be
+     in its next statement by now, and the wait of that one would end. */
+  const bool late= planted(Mutant::WaitOfNextStatementEnded);
+  if (aborted && !late)
+    holder->cancel_wait();
   wsrep_thd_UNLOCK(victim);
   wsrep_thd_kill_UNLOCK(victim);
-  /* The server does not call kill_query() for a victim of the cluster. Does nothing to a thread
-     that does not wait. */
-  if (aborted)
+  if (aborted && late)
+  {
+    my_sleep(1000);
     holder->cancel_wait();
+  }
 }
 
 /* ---- the position (G6) ---- */

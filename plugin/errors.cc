@@ -3,6 +3,7 @@
 #include "connection.h"
 #include "engine.h"
 #include "foreign.h"
+#include "mutant.h"
 #include "settings.h"
 #include "table_path.h"
 #include <string>
@@ -101,12 +102,24 @@ void note_foreign_error(slc_err error, THD *thd)
   }
 }
 
+/* The server has no message for an interrupted statement that is not killed: it would answer OK. So
+   the transaction is rolled back as the victim of a deadlock. No thread may end a wait so. */
+slc_err unless_killed(slc_err error, const THD *thd)
+{
+  if (likely(error != SLC_INTERRUPTED) || !thd || thd->killed != NOT_KILLED || planted(Mutant::WaitOfNextStatementEnded))
+    return error;
+  sql_print_error(SLUICE_ENGINE_NAME ": connection %llu: a wait was ended, though nothing had killed its statement; its transaction is rolled back",
+                  static_cast<ulonglong>(thd->thread_id));
+  return SLC_DEADLOCK;
+}
+
 } // namespace
 
 int server_error(slc_err error, THD *thd, const char *object)
 {
   if (likely(error == SLC_OK))
     return 0;
+  error= unless_killed(error, thd);
   const Translation *found= nullptr;
   for (const Translation &translation : translations)
     if (translation.from == error)

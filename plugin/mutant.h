@@ -1,7 +1,8 @@
 /* Mutants: planted bugs of the plugin, as the engine has them (engine/src/base/mutant.rs). Only a
    plugin made with MUTANTS=1 has them, which is no release. One is active at a time, named by
-   SLUICE_MUTANT. `make plugin-mutants` runs scripts/instant_alters.py, scripts/online_alter.py and
-   scripts/galera_durability.py against each, and prints which of them catches it.
+   SLUICE_MUTANT. `make plugin-mutants` runs scripts/instant_alters.py, scripts/online_alter.py,
+   scripts/galera_durability.py and scripts/isolation.py against each, and prints which of them
+   catches it.
    Used by: the steps that the mutants break. */
 #ifndef SLUICE_MUTANT_H
 #define SLUICE_MUTANT_H
@@ -27,7 +28,10 @@ enum class Mutant
   PositionAheadOfChanges,
   /* Galera: positions have the state RUNNING while write sets are made durable after their turn
      (G10). */
-  AfterStoredAsRunning
+  AfterStoredAsRunning,
+  /* Galera: the wait of an aborted connection is ended when that may be in its next statement (G5),
+     which is then answered as if it had been carried out. */
+  WaitOfNextStatementEnded
 };
 
 #ifndef SLUICE_MUTANTS
@@ -36,7 +40,7 @@ constexpr bool planted(Mutant) { return false; }
 inline bool planted(Mutant mutant)
 {
   static const char *const NAMES[]= {"AddedValueForgotten", "GrownSignForgotten", "OldNullBitMisplaced", "VirtualValueStale", "OldRowsLast",
-                                      "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning"};
+                                      "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning", "WaitOfNextStatementEnded"};
   static const char *const chosen= getenv("SLUICE_MUTANT");
   return chosen && !strcmp(chosen, NAMES[static_cast<int>(mutant)]);
 }

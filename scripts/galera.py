@@ -35,6 +35,7 @@ from server import PREFIX, Server, ServerError, SqlError, free_port  # noqa: E40
 
 PROVIDER = PREFIX / "usr/lib/libgalera_smm.so"
 HOT_ROWS, COLD_ROWS = 16, 10_000
+DELETED_ROW = 1  # by TAKEN
 PROGRAMS = ROOT / "target/release"
 # What a node logs when a full transfer has ended.
 FULL_TRANSFER = ("rsync SST completed on joiner", "sluice: the data directory has the state")
@@ -311,6 +312,8 @@ class Writer(threading.Thread):
             what = self.rng.randrange(6)
             if what == 0:
                 cursor.execute(f"UPDATE parent SET v = v + 1 WHERE id = {hot}")
+                if cursor.rowcount != 1 and hot != DELETED_ROW:
+                    raise Broken(f"an UPDATE of row {hot} of parent was answered, and changed {cursor.rowcount} rows")
             elif what == 1:
                 cursor.execute(f"UPDATE parent SET v = v + 1 WHERE id = {cold}")
             elif what == 2:

@@ -50,10 +50,17 @@ pub fn judge(history: &History, versions: &Versions, level: Level, findings: &mu
     absences
 }
 
+/// The latest moment at which a version was committed, and the transaction that shows it. That one
+/// wrote the version, was shown it, or overwrote it.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Known {
+    at: Time,
+    by: TrxNo,
+}
+
 struct Times {
-    /// Of each node, by place in the item's order, from 0: the latest moment at which this version
-    /// or a later one was committed.
-    known: Vec<HashMap<Item, Vec<Time>>>,
+    /// Of each node, by place in the item's order, from 0: of this version or a later one.
+    known: Vec<HashMap<Item, Vec<Known>>>,
     /// The places of removals, and when their COMMITs were sent. Before that moment no other
     /// transaction sees the removal.
     removals: HashMap<Item, Vec<(usize, Time)>>,
@@ -62,11 +69,13 @@ struct Times {
 impl Times {
     fn new(history: &History, versions: &Versions) -> Times {
         let told = |node: u32, value: u32| {
-            let writer = &history.transactions[versions.writer(value) as usize];
+            let by = versions.writer(value);
+            let writer = &history.transactions[by as usize];
             let answered = writer.committed.filter(|_| writer.node == node);
-            answered.unwrap_or(Time::MAX)
+            let at = answered.unwrap_or(Time::MAX);
+            Known { at, by }
         };
-        let of_item = |node, order: &[u32]| order.iter().map(|value| told(node, *value)).collect::<Vec<Time>>();
+        let of_item = |node, order: &[u32]| order.iter().map(|value| told(node, *value)).collect();
         let of_node = |node| {
             let items = versions.order.iter();
             items.map(|(item, order)| (*item, of_item(node, order))).collect()
@@ -111,7 +120,8 @@ impl Times {
         if versions.writer(order[place - 1]) != trx {
             let node = &mut self.known[transaction.node as usize];
             let known = &mut node.get_mut(&op.item).expect("ordered")[place - 1];
-            *known = op.done.min(*known);
+            let at = op.done;
+            *known = Known { at, by: trx }.min(*known);
         }
     }
 }
@@ -209,24 +219,26 @@ impl Judge<'_> {
             What::Write { value, .. } => self.versions.place(*value),
         };
         let late = place.and_then(|place| self.known_before(trx, op.item, place, earliest));
-        if let Some((other, at)) = late {
+        if let Some((other, Known { at, by })) = late {
             let text = format!(
-                "T{trx}'s state of {:?} comes before T{other}'s write, which was known to be committed at {at}; its own is no older than {earliest}",
+                "T{trx}'s state of {:?} comes before T{other}'s write, which T{by} shows to be committed at {at}; its own is no older than {earliest}",
                 op.item
             );
-            findings.say(Anomaly::StaleRead, vec![other, trx], text);
+            let mut shown = vec![other, trx];
+            shown.extend((by != other && by != trx).then_some(by));
+            findings.say(Anomaly::StaleRead, shown, text);
         }
     }
 
     /// A version after this place that was known before to be committed, on the transaction's node,
-    /// and the moment.
-    fn known_before(&self, trx: TrxNo, item: Item, place: usize, time: Time) -> Option<(TrxNo, Time)> {
+    /// and what shows it.
+    fn known_before(&self, trx: TrxNo, item: Item, place: usize, time: Time) -> Option<(TrxNo, Known)> {
         let node = self.history.transactions[trx as usize].node;
         let known = self.times.known[node as usize].get(&item)?;
-        let at = known.get(place).copied().filter(|at| *at < time)?;
+        let first = known.get(place).copied().filter(|first| first.at < time)?;
         // In ascending order: the last version that was known then.
-        let last = known.partition_point(|k| *k <= at) - 1;
-        Some((self.versions.writer(self.versions.order[&item][last]), at))
+        let last = known.partition_point(|k| k.at <= first.at) - 1;
+        Some((self.versions.writer(self.versions.order[&item][last]), first))
     }
 
     /// The transactions that met the item shortly before or after this operation, committed or
@@ -280,11 +292,18 @@ impl Judge<'_> {
         let possible = all[too_old..].iter().take_while(|(place, _)| is_begun(*place));
         let mut possible = possible.filter(|(_, sent)| *sent <= op.done);
         let Some((first, _)) = possible.next() else {
+            let after = too_old.checked_sub(1).map(|last| all[last].0);
+            let back = after.and_then(|place| self.known_before(trx, op.item, place, earliest));
+            let shows = back.map_or(String::new(), |(_, known)| {
+                format!("; T{} shows that at {}", known.by, known.at)
+            });
             let text = format!(
-                "{:?} was not there, and had been brought back before {earliest}",
+                "{:?} was not there, and had been brought back before {earliest}{shows}",
                 op.item
             );
-            findings.say(Anomaly::StaleRead, self.around(trx, op), text);
+            let mut shown = self.around(trx, op);
+            shown.extend(back.map(|(_, known)| known.by).filter(|by| !shown.contains(by)));
+            findings.say(Anomaly::StaleRead, shown, text);
             return None;
         };
         let last = possible.last().map_or(*first, |(last, _)| *last);

@@ -133,7 +133,7 @@ fn set_up(plan: &Plan) -> Result<()> {
     c.query_drop("INSERT INTO pair VALUES (0), (1)")?;
     // What sessions have read by INSERT ... SELECT.
     c.query_drop(format!(
-        "CREATE TABLE copies (session INT PRIMARY KEY, told TEXT) ENGINE={engine}"
+        "CREATE TABLE copies (session INT PRIMARY KEY, number INT NOT NULL, told TEXT) ENGINE={engine}"
     ))?;
     let all: Vec<_> = (0..*rows).map(|id| format!("({id}, {}, 0)", id * BAND)).collect();
     c.query_drop(format!(

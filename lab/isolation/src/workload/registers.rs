@@ -197,7 +197,8 @@ impl Session<'_> {
         answer
     }
 
-    /// Alone: what a statement that writes elsewhere reads, by one range or by several.
+    /// Alone: what a statement that writes elsewhere reads, by one range or by several. Its number
+    /// shows that the row is the one that it wrote.
     pub(super) fn copy_registers(&mut self, from: u32) -> Result<()> {
         let to = (from + self.random.u32(0..4)).min(self.plan.rows - 1);
         let path = [Path::Primary, Path::Secondary, Path::Covering][self.random.usize(0..3)];
@@ -210,15 +211,22 @@ impl Session<'_> {
                 .join(" OR "),
         };
         let session = self.number;
+        let number = self.values(1);
         let told = "GROUP_CONCAT(id, ':', last SEPARATOR ';')";
         self.send(&format!(
-            "REPLACE INTO copies SELECT {session}, {told} FROM registers{index} WHERE {condition}"
+            "REPLACE INTO copies SELECT {session}, {number}, {told} FROM registers{index} WHERE {condition}"
         ))?;
         let times = (self.sent, self.done);
-        let told = self.ask::<Option<String>>(&format!("SELECT told FROM copies WHERE session = {session}"))?;
+        let written =
+            self.ask::<(Value, Option<String>)>(&format!("SELECT number, told FROM copies WHERE session = {session}"))?;
         (self.sent, self.done) = times;
-        let told = told.into_iter().flatten().next().unwrap_or_default();
-        let mut found = values_told(&told);
+        let Some((_, told)) = written.into_iter().find(|(last, _)| *last == number) else {
+            self.complain(format!(
+                "a REPLACE wrote row {number} of copies, and the row is not there"
+            ));
+            return Ok(());
+        };
+        let mut found = values_told(&told.unwrap_or_default());
         let way = Way {
             path,
             range: (from != to).then_some((from, to)),

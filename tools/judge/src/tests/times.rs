@@ -43,6 +43,32 @@ fn nodes_of_a_cluster() {
     shown(0).holds(SI, &[]);
 }
 
+/// A finding names the transaction that proves it: one that was shown the version before, or had
+/// overwritten it.
+#[test]
+fn what_proves_a_stale_read_is_named() {
+    let text = |story: &Story| story.holds(SI, &[Anomaly::StaleRead]).report(&story.0, SI);
+    let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12).on(1);
+    let story = story.trx(&[read(1, &[10])]).from(20, 21, 22).on(2);
+    let story = story.trx(&[read(1, &[])]).from(23, 24, 25).on(2);
+    let report = text(&story.left(&[(List(1), &[10])]));
+    assert!(
+        report.contains("T0's write, which T1 shows to be committed at 21"),
+        "{report}"
+    );
+    assert!(report.contains("\n  T1\n"), "it is shown, too: {report}");
+    let story = Story::new().trx(&[get(1, 0), remove(1, 0, 5)]).from(10, 11, 12);
+    let story = story.trx(&[no_row(1), bring_back(1, 6)]).from(20, 21, 22).on(1);
+    let story = story.trx(&[get(1, 6), set(1, 6, 7)]).from(30, 31, 32).on(2);
+    let story = story.trx(&[no_row(1)]).from(40, 41, 42).on(2);
+    let report = text(&story.left(&[(Register(1), &[7])]));
+    assert!(
+        report.contains("brought back before 40; T2 shows that at 31"),
+        "{report}"
+    );
+    assert!(report.contains("\n  T2\n"), "it is shown, too: {report}");
+}
+
 #[test]
 fn a_connection_sees_its_own_commit() {
     let story = Story::new().trx(&[get(1, 0), set(1, 0, 5)]).from(10, 11, 12);
