@@ -51,6 +51,21 @@ void note_wrong_order(THD *waiting, THD *holding)
                     wsrep_thd_trx_seqno(waiting), wsrep_thd_trx_seqno(holding), wsrep_thd_query(waiting), wsrep_thd_query(holding));
 }
 
+void note_part_of_conflict(const char *role, THD *thd, const char *transaction)
+{
+  sql_print_information("WSREP: " SLUICE_ENGINE_NAME ": %s: thread %lu, mode: %s, state: %s, transaction: %s, seqno: %lld, statement: \"%.500s\"", role,
+                        thd_get_thread_id(thd), wsrep_thd_client_mode_str(thd), wsrep_thd_client_state_str(thd), transaction,
+                        wsrep_thd_trx_seqno(thd), wsrep_thd_query(thd));
+}
+
+/* For wsrep_log_conflicts. The first line is the server's own, which programs look for. */
+void note_conflict(THD *winner, THD *victim, const char *state_of_victim)
+{
+  sql_print_information("WSREP: cluster conflict due to high priority abort for threads:");
+  note_part_of_conflict("waits for a row lock and wins", winner, wsrep_thd_transaction_state_str(winner));
+  note_part_of_conflict("holds the row lock and is aborted", victim, state_of_victim);
+}
+
 } // namespace
 
 void abort_local_holder(THD *thd, Connection *holder)
@@ -68,6 +83,7 @@ void abort_local_holder(THD *thd, Connection *holder)
   }
   else if (!victim->wsrep_aborter)
   {
+    const char *const state= wsrep_thd_transaction_state_str(victim);
     aborted= wsrep_thd_bf_abort(thd, victim, true);
     /* The victim's statement reads, and the server has not begun its transaction yet. */
     if (!aborted && WSREP(victim) && !wsrep_thd_is_aborting(victim) && !victim->wsrep_trx().active())
@@ -75,6 +91,8 @@ void abort_local_holder(THD *thd, Connection *holder)
       victim->awake_no_mutex(KILL_QUERY_HARD);
       aborted= true;
     }
+    if (aborted && wsrep_log_conflicts)
+      note_conflict(thd, victim, state);
   }
   wsrep_thd_UNLOCK(victim);
   wsrep_thd_kill_UNLOCK(victim);
