@@ -73,11 +73,12 @@ def masked(output):
 class Yardstick:
     """InnoDB's outputs: from the record, or from a run that completes the record."""
 
-    def __init__(self, suite, again, trees=0):
+    def __init__(self, suite, again=False, trees=0, role="yardstick"):
         server = subprocess.run([BUILD / "mariadb/usr/sbin/mariadbd", "--no-defaults", "--version"], capture_output=True, text=True)
         key = hashlib.sha256(f"{RECORD_FORMAT} {server.stdout} {SERVER_OPTIONS[YARDSTICK]}".encode()).hexdigest()[:12]
         self.suite = suite
         self.trees = trees
+        self.role = role
         self.record = BUILD / "mtr/record" / key / suite.file_name()
         if again:
             delete(self.record)
@@ -92,7 +93,10 @@ class Yardstick:
         return outputs, {name: path.read_text() if path.exists() else DID_NOT_RUN for name, path in without.items()}
 
     def run(self, names, trees=0):
-        run = Dealt(self.suite, YARDSTICK, "yardstick", trees=trees, failed_by_load=failed_by_load) if trees else Run(self.suite, YARDSTICK, "yardstick")
+        if trees:
+            run = Dealt(self.suite, YARDSTICK, self.role, trees=trees, failed_by_load=failed_by_load)
+        else:
+            run = Run(self.suite, YARDSTICK, self.role)
         run.prepare()
         run.run(names)
         return run
@@ -161,7 +165,7 @@ def failed_by_load(name, run, reasons=None):
     return bool(LATE.search(failure)) and not CRASH.search(failure)
 
 
-def run_races_again(run, expected, reasons):
+def run_races_again(run, expected, reasons, yardstick):
     """Replaces both engines' answers in tests that print who was faster, until they are the same or differ as stated."""
     def is_open(name, stated):
         if name in run.failures:  # it skips itself at the wrong moment
@@ -174,8 +178,8 @@ def run_races_again(run, expected, reasons):
                   and is_open(name, reasons[name])]
         if not racing:
             return
-        yardstick_run = Yardstick(run.suite, False).run(racing)
-        again = Run(run.suite, run.engine, "judged-again", run.tree.plugins, run.more_options)
+        yardstick_run = yardstick.run(racing)
+        again = Run(run.suite, run.engine, f"{run.role}-again", run.tree.plugins, run.more_options)
         again.prepare()
         again.run(racing)
         for name in racing:
@@ -287,10 +291,15 @@ def run_against_shipped(run, names, verdict, yardstick):
     return expected | more
 
 
+def role_of(what, arguments):
+    """Beside a run with --trees another engine's may run."""
+    return f"{what}-{arguments.engine}" if arguments.trees else what
+
+
 def make_run(suite, arguments, plugins, reasons):
     if not arguments.trees:
-        return Run(suite, arguments.engine, "judged", plugins, arguments.server_option)
-    run = Dealt(suite, arguments.engine, "judged", plugins, arguments.server_option, trees=arguments.trees,
+        return Run(suite, arguments.engine, role_of("judged", arguments), plugins, arguments.server_option)
+    run = Dealt(suite, arguments.engine, role_of("judged", arguments), plugins, arguments.server_option, trees=arguments.trees,
                 failed_by_load=lambda name, run: failed_by_load(name, run, reasons))
     run.kept = Kept(run, arguments.goes_on)
     return run
@@ -310,14 +319,14 @@ def run_suite(suite, arguments):
     run.prepare()
     names = chosen(run.names, arguments.tests)
     verdict = Verdict()
-    yardstick = Yardstick(suite, arguments.record_again, arguments.trees)
+    yardstick = Yardstick(suite, arguments.record_again, arguments.trees, role_of("yardstick", arguments))
     if suite.as_it_is:
         expected = run_against_shipped(run, names, verdict, yardstick)
     else:
         expected, verdict.unjudged = yardstick.outputs(names)
         if expected:
             run.run(sorted(expected))
-    run_races_again(run, expected, reasons)
+    run_races_again(run, expected, reasons, yardstick)
     verdict.alone = getattr(run, "alone", [])
     verdict.judge(run, expected, reasons)
     verdict.print(arguments.engine, suite.name)

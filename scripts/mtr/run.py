@@ -28,6 +28,7 @@ class Run:
 
     def __init__(self, suite, engine, role, plugins=(), more_options=()):
         self.engine = engine
+        self.role = role
         self.more_options = more_options
         self.suite = copy.copy(suite)
         self.tree = Tree(BUILD / "mtr" / f"{role}-{suite.file_name()}", BUILD / "mariadb", plugins)
