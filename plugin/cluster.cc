@@ -42,20 +42,31 @@ bool is_local_to_cluster(THD *thd) { return WSREP(thd) && wsrep_thd_is_local(thd
 
 namespace {
 
+/* Of a thread whose LOCK_thd_data is held, or of the caller's own. An applier's text has no zero at
+   its end. The server masks passwords. */
+std::string statement_of(const THD *thd)
+{
+  constexpr uint32 BYTES_MAX= 400;
+  if (!thd->query())
+    return "none at this moment";
+  const char *const text= wsrep_thd_query(thd);
+  return text == thd->query() ? std::string(text, MY_MIN(thd->query_length(), BYTES_MAX)) : std::string(text);
+}
+
 /* Both transactions have a place in the cluster's order. The later one holds a lock that the
    earlier one needs. Their certification keys should have kept the nodes from applying both at
    once. */
 void note_wrong_order(THD *waiting, THD *holding)
 {
-  sql_print_warning(SLUICE_ENGINE_NAME ": Galera: write set %lld waits for a row lock of write set %lld, which comes later: \"%.200s\" and \"%.200s\"",
-                    wsrep_thd_trx_seqno(waiting), wsrep_thd_trx_seqno(holding), wsrep_thd_query(waiting), wsrep_thd_query(holding));
+  sql_print_warning(SLUICE_ENGINE_NAME ": Galera: write set %lld waits for a row lock of write set %lld, which comes later: \"%s\" and \"%s\"",
+                    wsrep_thd_trx_seqno(waiting), wsrep_thd_trx_seqno(holding), statement_of(waiting).c_str(), statement_of(holding).c_str());
 }
 
 void note_part_of_conflict(const char *role, THD *thd, const char *transaction)
 {
-  sql_print_information("WSREP: " SLUICE_ENGINE_NAME ": %s: thread %lu, mode: %s, state: %s, transaction: %s, seqno: %lld, statement: \"%.500s\"", role,
+  sql_print_information("WSREP: " SLUICE_ENGINE_NAME ": %s: thread %lu, mode: %s, state: %s, transaction: %s, seqno: %lld, statement: %s", role,
                         thd_get_thread_id(thd), wsrep_thd_client_mode_str(thd), wsrep_thd_client_state_str(thd), transaction,
-                        wsrep_thd_trx_seqno(thd), wsrep_thd_query(thd));
+                        wsrep_thd_trx_seqno(thd), statement_of(thd).c_str());
 }
 
 /* For wsrep_log_conflicts. The first line is the server's own, which programs look for. */

@@ -262,9 +262,10 @@ def conflict_is_logged(cluster):
             raise
     second.sql("SET GLOBAL wsrep_log_conflicts=OFF")
     text = second.log.read_bytes()[log_from:].decode(errors="replace")
-    for line in (r"cluster conflict due to high priority abort for threads:", r"waits for a row lock and wins: thread \d+, mode: high priority, .* seqno: \d+",
-                 rf"holds the row lock and is aborted: thread {client.thread_id()}, mode: local, .*UPDATE parent SET v = v \+ 1 WHERE id = 3"):
-        if cluster.engine == "Sluice" and not re.search(line, text):
+    for line in (r"cluster conflict due to high priority abort for threads:", r"waits for a row lock and wins: thread \d+, mode: high priority, .* seqno: \d+, "
+                 r"statement: UPDATE d.parent SET v = v \+ 10 WHERE id = 3$",
+                 rf"holds the row lock and is aborted: thread {client.thread_id()}, mode: local, state: idle, .* statement: none at this moment"):
+        if cluster.engine == "Sluice" and not re.search(line, text, flags=re.MULTILINE):
             raise Broken(f"{second.name}: the error log has no line {line} ({second.log})")
     client.close()
 
