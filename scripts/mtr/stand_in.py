@@ -68,6 +68,8 @@ def main():
     add_tree_options(parser)
     parser.add_argument("--page", action="store_true", help="write docs/stand-in-suite.md")
     arguments = parser.parse_args()
+    if arguments.goes_on and not arguments.trees:
+        parser.error("--continue needs --trees")
     arguments.engine = STAND_IN
     try:
         verdict = run_suite(Suite(arguments.suite, as_it_is=True, minutes=arguments.minutes), arguments)
