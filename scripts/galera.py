@@ -244,6 +244,33 @@ def statements(cluster):
     cluster.compare()
 
 
+def conflict_is_logged(cluster):
+    """wsrep_log_conflicts: a transaction that holds a row lock, aborted by a write set, is in the error log of its node."""
+    first, second = cluster.nodes[:2]
+    second.sql("SET GLOBAL wsrep_log_conflicts=ON")
+    log_from = second.log.stat().st_size
+    client = connection.connect(second, "d")
+    cursor = client.cursor()
+    cursor.execute("BEGIN")
+    cursor.execute("UPDATE parent SET v = v + 1 WHERE id = 3")
+    first.sql("UPDATE d.parent SET v = v + 10 WHERE id = 3")
+    cluster.wait_equal()
+    try:
+        client.commit()
+        raise Broken("a transaction was committed whose row another node had changed")
+    except pymysql.err.Error as error:
+        if error.args[0] not in CONFLICT:
+            raise
+    second.sql("SET GLOBAL wsrep_log_conflicts=OFF")
+    text = second.log.read_bytes()[log_from:].decode(errors="replace")
+    for line in (r"cluster conflict due to high priority abort for threads:", r"waits for a row lock and wins: thread \d+, mode: high priority, .* seqno: \d+, "
+                 r"statement: UPDATE d.parent SET v = v \+ 10 WHERE id = 3$",
+                 rf"holds the row lock and is aborted: thread {client.thread_id()}, mode: local, state: idle, .* statement: none at this moment"):
+        if cluster.engine == "Sluice" and not re.search(line, text, flags=re.MULTILINE):
+            raise Broken(f"{second.name}: the error log has no line {line} ({second.log})")
+    client.close()
+
+
 # ---- writers ----
 
 def rolled_back(client):
@@ -404,6 +431,7 @@ def run(cluster, options):
     say(f"three nodes; transfers: {cluster.transfers}")
     fill(cluster)
     statements(cluster)
+    conflict_is_logged(cluster)
     say(f"{len(TAKEN)} statements replicated, {len(REFUSED)} refused")
     quick = options.quick
     writers = begin_writers(cluster, 6 if quick else 12, options.seed)

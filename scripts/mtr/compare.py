@@ -16,12 +16,12 @@ A test is
   wrong      otherwise: any other difference or warning, a crash, a timeout;
   unjudged   when InnoDB itself cannot run it here (it wants a debug server, a plugin that is not there) or fails.
 Some tests print what depends on who is faster, on InnoDB too (`racy` in reasons/): when one of them differs in a way that no
-reason states it is run again on both. What `races` match InnoDB prints
+reason states it is run again on both. With --trees a test that waited for too long is run again alone (trees.py), and the summary
+names it; a crash is not. What `races` match InnoDB prints
 or not, so it is cut from what is expected; of Sluice's output nothing is.
 Exit code 1 when any test is wrong. InnoDB's record is kept in build/mtr/record and made again when the server changes.
 """
 import argparse
-import copy
 import difflib
 import hashlib
 import pathlib
@@ -34,23 +34,18 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
 import display  # noqa: E402
-from suites import CLUSTER, OPTIONS_AS_IT_IS, STAND_IN, STAND_IN_OPTIONS, SUITE_MINUTES_MAX, TESTS_TOTAL, Suite, chosen, delete  # noqa: E402
-from tree import Tree, TreeError  # noqa: E402
+from run import BUILD, DID_NOT_RUN, SERVER_OPTIONS, YARDSTICK, Run  # noqa: E402
+from suites import CLUSTER, STAND_IN, SUITE_MINUTES_MAX, TESTS_TOTAL, Suite, chosen, delete  # noqa: E402
+from tree import TreeError  # noqa: E402
+from trees import Dealt, Kept  # noqa: E402
 
-BUILD = HERE.parent.parent / "build"
-YARDSTICK = "InnoDB"
 RECORD_FORMAT = 10  # raise it when records are made in another way
-TEST_MINUTES_MAX = 4
-CLUSTER_TEST_MINUTES_MAX = 6  # a transfer by mysqldump waits, on InnoDB, too
 RACES_AGAIN_MAX = 3
-DID_NOT_RUN = "did not run"
-# Every run has InnoDB's own tables in the schema mysql, and a redo log large enough for the suite's blobs.
-SERVER_OPTIONS = {
-    "InnoDB": ["--innodb", "--innodb-log-file-size=200M"],
-    "Sluice": ["--innodb", "--plugin-load-add=ha_sluice", "--loose-sluice-redo-log-capacity=200M"],
-    # Another engine, to try this program itself.
-    "RocksDB": ["--innodb", "--plugin-load-add=ha_rocksdb", "--ignore-db-dirs=#rocksdb"],
-}
+# What a test says that waited for too long: on a machine with much to do, that may be the reason.
+LATE = re.compile(r"timeout after|Timeout in |did not transition to|Failed to start mysqld|failed during test run|Can't connect|Lost connection"
+                  r"|server has gone away|Lock wait timeout exceeded|error timeout_error|WSREP has not yet prepared node")
+# And what is wrong under any load.
+CRASH = re.compile(r"got (?:signal|exception)|panicked at|Assertion .* failed|Sanitizer")
 
 
 def masked(output):
@@ -75,62 +70,15 @@ def masked(output):
     return re.sub(r"^\d+(\troot\tlocalhost)\S*(\t\S*\t[^\t\n]+\t)\d+\t", r"#\1\2#\t", output, flags=re.MULTILINE)
 
 
-class Run:
-    """A suite on one engine: after run(), `outputs` has what each test printed and `failures` why a test did not end well."""
-
-    def __init__(self, suite, engine, role, plugins=(), more_options=()):
-        self.engine = engine
-        self.more_options = more_options
-        self.suite = copy.copy(suite)
-        self.tree = Tree(BUILD / "mtr" / f"{role}-{suite.file_name()}", BUILD / "mariadb", plugins)
-        self.names = []
-        self.outputs = {}
-        self.failures = {}
-
-    def prepare(self):
-        self.tree.make()
-        self.names = self.suite.prepare(self.tree, self.engine)
-
-    def run(self, names):
-        # In this order: given trx.update first, mtr takes update of the suite above for the same and leaves it out.
-        tests = sorted(self.suite.mtr_name(name) for name in names)
-        minutes = CLUSTER_TEST_MINUTES_MAX if self.suite.name in CLUSTER else TEST_MINUTES_MAX
-        options = ["--record", f"--testcase-timeout={minutes}", f"--suite-timeout={self.suite.minutes}", f"--parallel={self.suite.parallel}",
-                   *(f"--mysqld={option}" for option in self._server_options())]
-        self.tree.bootstrap_options = STAND_IN_OPTIONS if self.engine == STAND_IN else []
-        # An rsync that root starts to receive files writes as nobody, and could not write into root's data directories.
-        self.tree.as_nobody = self.suite.name in CLUSTER
-        if self.tree.as_nobody and self.engine != YARDSTICK:
-            self.tree.programs = {"wsrep_sst_sluice": BUILD.parent / "target/release/sluice-backup"}
-        with display.Progress(len(names), f"{self.suite.name}, {self.engine}") as progress:
-            def on_result(result):
-                progress.done("" if result.outcome == "pass" else f"{result.name} {result.outcome}")
-            for result in self.tree.run([], options, tests, on_result):
-                if result.outcome != "pass":  # where the tree lies is no part of the answer
-                    text = result.text.strip().replace(str(self.tree.folder), "<TREE>")
-                    self.failures[self.suite.test_name(result.name)] = f"{result.outcome} {text}"
-        for name in names:
-            output = self.suite.output(name)
-            if output.exists():  # where the tree lies is no part of the answer, here or in a fingerprint
-                text = output.read_text(errors="surrogateescape").replace(str(self.tree.folder), "<TREE>")
-                self.outputs[name] = text
-            else:
-                self.failures.setdefault(name, DID_NOT_RUN)
-
-    def _server_options(self):
-        if self.suite.as_it_is:
-            return [*OPTIONS_AS_IT_IS.get(self.engine, []), *self.more_options]
-        default = [] if self.suite.name == "storage_engine" else [f"--default-storage-engine={self.engine}"]
-        return [*SERVER_OPTIONS[self.engine], *default, *self.more_options]
-
-
 class Yardstick:
     """InnoDB's outputs: from the record, or from a run that completes the record."""
 
-    def __init__(self, suite, again):
+    def __init__(self, suite, again=False, trees=0, role="yardstick"):
         server = subprocess.run([BUILD / "mariadb/usr/sbin/mariadbd", "--no-defaults", "--version"], capture_output=True, text=True)
         key = hashlib.sha256(f"{RECORD_FORMAT} {server.stdout} {SERVER_OPTIONS[YARDSTICK]}".encode()).hexdigest()[:12]
         self.suite = suite
+        self.trees = trees
+        self.role = role
         self.record = BUILD / "mtr/record" / key / suite.file_name()
         if again:
             delete(self.record)
@@ -139,13 +87,16 @@ class Yardstick:
         """(what the tests print, the tests without a yardstick and why)."""
         missing = [name for name in names if not self._path(name).exists() and not self._path(name, "none").exists()]
         if missing:
-            self._write(self.run(missing), missing)
+            self._write(self.run(missing, self.trees), missing)
         outputs = {name: self._path(name).read_text(errors="surrogateescape") for name in names if self._path(name).exists()}
         without = {name: self._path(name, "none") for name in names if name not in outputs}
         return outputs, {name: path.read_text() if path.exists() else DID_NOT_RUN for name, path in without.items()}
 
-    def run(self, names):
-        run = Run(self.suite, YARDSTICK, "yardstick")
+    def run(self, names, trees=0):
+        if trees:
+            run = Dealt(self.suite, YARDSTICK, self.role, trees=trees, failed_by_load=failed_by_load)
+        else:
+            run = Run(self.suite, YARDSTICK, self.role)
         run.prepare()
         run.run(names)
         return run
@@ -203,7 +154,18 @@ def error_that_ends(failure):
     return masked(error[1]) if error else None
 
 
-def run_races_again(run, expected, reasons):
+def failed_by_load(name, run, reasons=None):
+    """It may have. A failure that is stated is none."""
+    failure = run.failures.get(name)
+    if failure is None:
+        return bool(LATE.search(run.outputs.get(name, ""))) and not CRASH.search(run.outputs[name])
+    error = error_that_ends(failure)
+    if error and fingerprint(error) in (reasons or {}).get(name, {}).get("differences", []):
+        return False
+    return bool(LATE.search(failure)) and not CRASH.search(failure)
+
+
+def run_races_again(run, expected, reasons, yardstick):
     """Replaces both engines' answers in tests that print who was faster, until they are the same or differ as stated."""
     def is_open(name, stated):
         if name in run.failures:  # it skips itself at the wrong moment
@@ -216,8 +178,8 @@ def run_races_again(run, expected, reasons):
                   and is_open(name, reasons[name])]
         if not racing:
             return
-        yardstick_run = Yardstick(run.suite, False).run(racing)
-        again = Run(run.suite, run.engine, "judged-again", run.tree.plugins, run.more_options)
+        yardstick_run = yardstick.run(racing)
+        again = Run(run.suite, run.engine, f"{run.role}-again", run.tree.plugins, run.more_options)
         again.prepare()
         again.run(racing)
         for name in racing:
@@ -234,6 +196,7 @@ class Verdict:
         self.wrong = {}  # test -> what is wrong
         self.needless = []  # tests with a reason that are the same
         self.unjudged = {}  # test -> why the yardstick could not run it
+        self.alone = []  # tests that were run again alone, and judged by that
 
     def counts(self):
         """What there is, and how it is called."""
@@ -271,6 +234,8 @@ class Verdict:
                        {name: first_words(why) for name, why in self.unjudged.items()})
         print_list(f"Different for a stated reason ({len(self.different)}):", self.different)
         print_list(f"Wrong ({len(self.wrong)}):", self.wrong)
+        if self.alone:
+            display.say(f"\nRun again alone, after they waited for too long beside others: {' '.join(sorted(self.alone))}")
         if self.needless:
             display.say(f"\nThe same now, so their reason can go: {' '.join(self.needless)}")
         display.say("\n" + summary_line(engine, suite, self.counts()))
@@ -326,22 +291,43 @@ def run_against_shipped(run, names, verdict, yardstick):
     return expected | more
 
 
+def role_of(what, arguments):
+    """Beside a run with --trees another engine's may run."""
+    return f"{what}-{arguments.engine}" if arguments.trees else what
+
+
+def make_run(suite, arguments, plugins, reasons):
+    if not arguments.trees:
+        return Run(suite, arguments.engine, role_of("judged", arguments), plugins, arguments.server_option)
+    run = Dealt(suite, arguments.engine, role_of("judged", arguments), plugins, arguments.server_option, trees=arguments.trees,
+                failed_by_load=lambda name, run: failed_by_load(name, run, reasons))
+    run.kept = Kept(run, arguments.goes_on)
+    return run
+
+
+def add_tree_options(parser):
+    """For stand_in.py, too."""
+    parser.add_argument("--trees", type=int, default=0, metavar="N", help="run N tests at once, each in a tree of its own with its own servers")
+    parser.add_argument("--continue", dest="goes_on", action="store_true", help="with --trees: take what an interrupted run has kept")
+
+
 def run_suite(suite, arguments):
     reasons_file = arguments.reasons / suite.reasons_file(arguments.engine)
     reasons = tomllib.loads(reasons_file.read_text()) if reasons_file.exists() else {}
     plugins = [arguments.plugin] if arguments.engine in ("Sluice", STAND_IN) else []
-    run = Run(suite, arguments.engine, "judged", plugins, arguments.server_option)
+    run = make_run(suite, arguments, plugins, reasons)
     run.prepare()
     names = chosen(run.names, arguments.tests)
     verdict = Verdict()
-    yardstick = Yardstick(suite, arguments.record_again)
+    yardstick = Yardstick(suite, arguments.record_again, arguments.trees, role_of("yardstick", arguments))
     if suite.as_it_is:
         expected = run_against_shipped(run, names, verdict, yardstick)
     else:
         expected, verdict.unjudged = yardstick.outputs(names)
         if expected:
             run.run(sorted(expected))
-    run_races_again(run, expected, reasons)
+    run_races_again(run, expected, reasons, yardstick)
+    verdict.alone = getattr(run, "alone", [])
     verdict.judge(run, expected, reasons)
     verdict.print(arguments.engine, suite.name)
     return verdict
@@ -359,7 +345,10 @@ def main():
                         help="one more option for the server of the engine to judge")
     parser.add_argument("--minutes", type=int, default=SUITE_MINUTES_MAX, help="of a suite; of Galera's, tests that have not begun then are left out (%(default)s)")
     parser.add_argument("--record-again", action="store_true", help=f"make {YARDSTICK}'s record anew")
+    add_tree_options(parser)
     arguments = parser.parse_args()
+    if arguments.goes_on and not arguments.trees:
+        parser.error("--continue needs --trees")
     names = list(TESTS_TOTAL) if arguments.suite == "all" else arguments.suite.split(",")
     for name in names:
         if name not in (*TESTS_TOTAL, *CLUSTER):

@@ -12,7 +12,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent)]
-from compare import BUILD, DID_NOT_RUN, STAND_IN, first_words, run_suite  # noqa: E402
+from compare import BUILD, DID_NOT_RUN, STAND_IN, add_tree_options, first_words, run_suite  # noqa: E402
 from suites import TOTAL_AS_IT_IS, Suite  # noqa: E402
 from tree import TreeError  # noqa: E402
 
@@ -65,8 +65,11 @@ def main():
     parser.add_argument("--server-option", action="append", default=[], metavar="--NAME=VALUE", help="one more option for the stand-in's server")
     parser.add_argument("--minutes", type=int, default=SUITE_MINUTES_MAX, help="tests that have not begun then are left out (%(default)s)")
     parser.add_argument("--record-again", action="store_true", help="run InnoDB again")
+    add_tree_options(parser)
     parser.add_argument("--page", action="store_true", help="write docs/stand-in-suite.md")
     arguments = parser.parse_args()
+    if arguments.goes_on and not arguments.trees:
+        parser.error("--continue needs --trees")
     arguments.engine = STAND_IN
     try:
         verdict = run_suite(Suite(arguments.suite, as_it_is=True, minutes=arguments.minutes), arguments)

@@ -20,7 +20,8 @@ which excuse stale results.
 
 A suite that is run as it is keeps how a definition statement is to be carried out, and for the stand-in (stand_in.py) the name
 InnoDB, too. Its results and its lists of expected errors go, and one combination stays, in the same way. Options of InnoDB's get
-the prefix loose-: some are of debug servers. The suites of Galera are run so for Sluice, too.
+the prefix loose-: some are of debug servers. The suites of Galera are run so for Sluice, too. Where these look for a table or an index
+in InnoDB's tables of INFORMATION_SCHEMA, Sluice's table with the same columns takes the place (OWN_TABLES).
 """
 import fnmatch
 import pathlib
@@ -94,6 +95,8 @@ OPTIONS_AS_IT_IS = {
     STAND_IN: STAND_IN_OPTIONS,
     "Sluice": ["--plugin-load-add=ha_sluice", "--default-storage-engine=Sluice", "--loose-sluice-autoinc-lock-mode=2"],
 }
+# InnoDB's tables of INFORMATION_SCHEMA, and Sluice's with the columns that the suites of Galera read.
+OWN_TABLES = (("INNODB_SYS_TABLES", "SLUICE_TABLES"), ("INNODB_SYS_INDEXES", "SLUICE_INDEXES"))
 # A test of a cluster that runs the server's program itself.
 ASKS_FOR_POSITION = re.compile(r"^(.*exec \$MYSQLD .*)(?=--wsrep-recover)", re.MULTILINE)
 SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
@@ -127,6 +130,7 @@ class Suite:
         self.minutes = minutes
         self.parallel = PARALLEL if as_it_is else 1
         self.folder = None  # of the copy, after prepare()
+        self.own_tables = ()  # of OWN_TABLES, what the copy has
 
     def prepare(self, tree, engine):
         """Puts the copy for `engine` into the tree; returns the names of the tests."""
@@ -159,6 +163,9 @@ class Suite:
             elif self.name in CLUSTER:
                 go_on_after_errors(folder)
             if self.name in CLUSTER and engine in OPTIONS_AS_IT_IS:
+                if engine == "Sluice" and folder.name != "include":
+                    self.own_tables = OWN_TABLES
+                    read_own_tables(folder)
                 transfer_by_sluice(folder)
                 give_options(folder, OPTIONS_AS_IT_IS[engine])
         self.folder = tree.tests / "suite" / self.name
@@ -223,6 +230,12 @@ class Suite:
         results = self.folder / "r" if (self.folder / "r").is_dir() else self.folder
         return results / f"{test}.result"
 
+    def with_innodb_names(self, output):
+        """What a test printed, with the names of InnoDB's tables in INFORMATION_SCHEMA again."""
+        for innodb, own in self.own_tables:
+            output = output.replace(own, innodb)
+        return output
+
     def shipped(self, test, tree):
         """The result that comes with the suite; empty: there is none, or the test has several."""
         path = tree.installed_tests / "suite" / self.name / "r" / f"{test}.result"
@@ -273,6 +286,17 @@ def transfer_by_sluice(folder):
         changed = MARIABACKUP.sub(r"\1sluice", text)
         if changed != text:
             path.write_text(changed, errors="surrogateescape")
+
+
+def read_own_tables(folder):
+    for path in folder.rglob("*"):
+        if path.suffix in (".test", ".inc") and path.is_file():
+            text = path.read_text(errors="surrogateescape")
+            changed = text
+            for innodb, own in OWN_TABLES:
+                changed = re.sub(rf"\b{innodb}\b", own, changed, flags=re.IGNORECASE)
+            if changed != text:
+                path.write_text(changed, errors="surrogateescape")
 
 
 def give_options(folder, options):
