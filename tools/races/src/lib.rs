@@ -14,6 +14,9 @@
 // The engine's files have more than the models call.
 #![allow(dead_code, unused_imports)]
 
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
 mod base;
 pub mod change;
 mod io;
@@ -21,11 +24,23 @@ pub mod pool;
 pub mod redo;
 pub mod table;
 
-/// Runs a model. `preemptions`: at most so many switches away from a thread that could go on. None:
-/// any number, which takes some models minutes.
-fn check(preemptions: Option<usize>, model: impl Fn() + Sync + Send + 'static) {
+/// Runs a model, and prints how often. `preemptions`: at most so many switches away from a thread
+/// that could go on. The variable PREEMPTIONS replaces it: `any` takes some models an hour.
+fn check(preemptions: usize, model: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
     builder.max_branches = 20_000;
-    builder.preemption_bound = preemptions;
-    builder.check(model);
+    builder.preemption_bound = match std::env::var("PREEMPTIONS").as_deref() {
+        Ok("any") => None,
+        Ok(number) => Some(number.parse().expect("PREEMPTIONS is a number, or `any`")),
+        Err(_) => Some(preemptions),
+    };
+    let runs = Arc::new(AtomicU64::new(0));
+    let count = runs.clone();
+    builder.check(move || {
+        count.fetch_add(1, Ordering::Relaxed);
+        model();
+    });
+    let runs = runs.load(Ordering::Relaxed);
+    assert!(runs > 1, "loom finds no two accesses that conflict");
+    println!("runs: {runs}");
 }

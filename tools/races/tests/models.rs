@@ -53,3 +53,8 @@ fn rounds_of_the_log_wake_their_groups() {
 fn rounds_of_the_log_that_overlap_wake_their_groups() {
     flush_queue_model::model_rounds_that_overlap_wake_their_groups();
 }
+
+#[test]
+fn the_end_of_a_sync_elects_a_thread_that_came_late() {
+    flush_queue_model::model_end_of_a_sync_elects_the_late();
+}

@@ -23,12 +23,12 @@ fn files_of_another_database_are_refused() {
     let engine = Engine::open_still(disk.clone(), config()).expect("opens");
     let refused = engine.store().tables().open_table("t").err().expect("not ours");
     assert!(text(refused).contains("another database"));
-    let rig = TableFixture {
+    let fixture = TableFixture {
         table: engine.store().tables().open_table("u").expect("ours"),
         engine,
     };
-    others_serve_on(&rig, 2);
-    drop(rig);
+    others_serve_on(&fixture, 2);
+    drop(fixture);
     // The undo file: nothing goes without it.
     let disk = filled_from(1);
     replace(&disk, &other, &file_name(UNDO_FILE));
@@ -44,10 +44,10 @@ fn a_log_of_another_database_is_refused_and_nothing_of_it_is_applied() {
         let (disk, other) = (filled_from(1), filled_from(2));
         if drops {
             // Its log says that a file of a number that ours has too is to be removed.
-            let rig = TableFixture::reopen(other.clone()).expect("open");
-            let dropped = rig.store().tables().open_table("u").expect("open").layout().id;
-            rig.store().tables().drop_table("u").expect("drop");
-            rig.engine.close(Close::LogOnly).expect("close");
+            let fixture = TableFixture::reopen(other.clone()).expect("open");
+            let dropped = fixture.store().tables().open_table("u").expect("open").layout().id;
+            fixture.store().tables().drop_table("u").expect("drop");
+            fixture.engine.close(Close::LogOnly).expect("close");
             assert!(disk.bytes(&file_name(dropped)).is_some());
         }
         let ours: Vec<_> = files_of(&disk);
@@ -77,9 +77,9 @@ fn files_of(disk: &SimDisk) -> Vec<(String, Vec<u8>)> {
 #[test]
 fn a_log_that_ends_before_its_files_is_refused() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
+    let fixture = TableFixture::create(disk.clone());
     let young = disk.crash(5);
-    drop(rig);
+    drop(fixture);
     let disk = filled_from(1);
     for name in disk
         .list()

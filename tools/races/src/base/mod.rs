@@ -1,4 +1,5 @@
 //! What the modelled files use of the engine's `base`: its own files, but for `sync`.
+pub mod atomic;
 #[path = "../../../../engine/src/base/bytes.rs"]
 pub mod bytes;
 #[path = "../../../../engine/src/base/ids.rs"]

@@ -1,12 +1,12 @@
 //! Stands in for `engine/src/base/sync.rs`: the same names, over loom's types.
 //!
 //! `Arc` is the standard one: no model rests on the order of reference counts.
+use atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::cell::UnsafeCell;
-use loom::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use loom::sync::{Mutex, MutexGuard, RwLockReadGuard, RwLockWriteGuard};
 use std::ops::Deref;
 
-pub use loom::sync::atomic;
+pub use super::atomic;
 pub use loom::thread_local;
 pub use std::sync::Arc;
 

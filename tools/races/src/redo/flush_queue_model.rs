@@ -1,7 +1,7 @@
 //! Models of `flush_queue`: each thread that waits for the log is woken.
 use super::flush_mode::FlushMode;
 use super::flush_queue::{FlushQueue, Turn};
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::thread;
 use std::sync::Arc;
 
@@ -21,6 +21,16 @@ impl Log {
             served: AtomicU64::new(0),
             leads: AtomicBool::new(false),
         })
+    }
+    /// A round of so many threads, over before the model begins.
+    fn with_usual_round(threads: u64) -> Arc<Log> {
+        let log = Log::new();
+        assert_eq!(log.queue.wait_turn(FlushMode::Sync, false, || false), Turn::Lead);
+        let (group, _) = log.queue.depart(FlushMode::Sync);
+        log.queue.pass_on(threads);
+        log.queue.end_sync().wake();
+        group.wake();
+        log
     }
     fn begin_lead(&self) {
         assert!(!self.leads.swap(true, Ordering::Relaxed), "two threads lead");
@@ -53,9 +63,9 @@ impl Log {
     }
 }
 
-fn three_commit(overlap: bool) {
-    crate::check(Some(2), move || {
-        let log = Log::new();
+fn three_commit(new_log: impl Fn() -> Arc<Log> + Send + Sync + 'static, overlap: bool) {
+    crate::check(2, move || {
+        let log = new_log();
         let threads = [(); 2].map(|_| {
             let log = log.clone();
             thread::spawn(move || log.commit(overlap))
@@ -68,10 +78,16 @@ fn three_commit(overlap: bool) {
 
 /// Three threads commit: one leads at a time, and each returns when its commit is served.
 pub fn model_rounds_wake_their_groups() {
-    three_commit(false);
+    three_commit(Log::new, false);
 }
 
 /// As above, and each round passes the lead on before it serves.
 pub fn model_rounds_that_overlap_wake_their_groups() {
-    three_commit(true);
+    three_commit(Log::new, true);
+}
+
+/// As above. The rounds before served so many threads that two are not enough for a round of their
+/// own. Threads that come during a sync sleep, and the end of the sync elects one of them.
+pub fn model_end_of_a_sync_elects_the_late() {
+    three_commit(|| Log::with_usual_round(48), true);
 }

@@ -17,13 +17,13 @@ use crate::txn::Isolation;
 #[test]
 fn a_log_that_cannot_be_written_ends_reads_too() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(Isolation::ReadCommitted);
-    rig.insert(&mut trx, b"a\0", &Random(1).row(9)).expect("insert");
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
+    fixture.insert(&mut trx, b"a\0", &Random(1).row(9)).expect("insert");
     disk.fail_change(disk.changes() + 1, Fault::Eio);
-    assert!(rig.engine.commit(&mut trx, true).is_err());
-    let mut reader = rig.begin(Isolation::ReadCommitted);
-    let seen = rig.get(&mut reader, b"a\0", None);
+    assert!(fixture.engine.commit(&mut trx, true).is_err());
+    let mut reader = fixture.begin(Isolation::ReadCommitted);
+    let seen = fixture.get(&mut reader, b"a\0", None);
     assert!(matches!(seen, Err(Error::Poisoned(_))), "{seen:?}");
 }
 
@@ -32,33 +32,36 @@ fn a_log_that_cannot_be_written_ends_reads_too() {
 #[test]
 fn a_prepared_transaction_is_whole_or_not_prepared() {
     let disk = SimDisk::new(1);
-    let rig = TableFixture::create(disk.clone());
-    let mut trx = rig.begin(Isolation::ReadCommitted);
+    let fixture = TableFixture::create(disk.clone());
+    let mut trx = fixture.begin(Isolation::ReadCommitted);
     for key in [b"a\0", b"b\0", b"c\0"] {
         let row = Row {
             tag: None,
             ..Random(1).row(1)
         };
-        rig.insert(&mut trx, key, &row).expect("insert");
+        fixture.insert(&mut trx, key, &row).expect("insert");
     }
-    rig.engine.prepare(&mut trx, &xid(1)).expect("prepare");
-    rig.store().trx_sys.resume(&mut trx).expect("the rollback begins");
-    assert!(!rig
+    fixture.engine.prepare(&mut trx, &xid(1)).expect("prepare");
+    fixture.store().trx_sys.resume(&mut trx).expect("the rollback begins");
+    assert!(!fixture
         .store()
         .rollbacks()
         .rollback_step(&mut trx, 1)
         .expect("one step of it"));
-    rig.engine.flush_log().expect("the step becomes durable");
+    fixture.engine.flush_log().expect("the step becomes durable");
     let disk = disk.crash(1);
-    drop(rig);
+    drop(fixture);
     let engine = Engine::open_still(disk, config()).expect("open");
     assert!(engine.in_doubt.prepared().is_empty());
     let mut losers = LoserRollback::new(engine.in_doubt.take_losers());
     while losers.step(engine.store(), 1).expect("rollback") {}
     let table = engine.store().tables().open_table("t").expect("table");
-    let rig = TableFixture { engine, table };
-    let mut reader = rig.begin(Isolation::ReadCommitted);
-    assert!(rig.scan(&mut reader, 0, false, false, None).expect("scan").is_empty());
+    let fixture = TableFixture { engine, table };
+    let mut reader = fixture.begin(Isolation::ReadCommitted);
+    assert!(fixture
+        .scan(&mut reader, 0, false, false, None)
+        .expect("scan")
+        .is_empty());
 }
 
 /// Seed 5021: a long row's first overflow page was taken, the page for its undo record could not be
@@ -132,29 +135,29 @@ fn a_purge_that_comes_again_frees_the_chain_of_a_key_that_is_used_again() {
 /// deletion was active. Its own purge took the mark for too young, and the row stayed for ever.
 #[test]
 fn a_mark_that_a_rollback_restores_is_purged_beside_an_old_transaction() {
-    let rig = TableFixture::create(SimDisk::new(1));
+    let fixture = TableFixture::create(SimDisk::new(1));
     let row = Random(1).row(9);
-    let mut first = rig.begin(Isolation::ReadCommitted);
-    rig.insert(&mut first, b"a\0", &row).expect("insert");
-    rig.engine.commit(&mut first, true).expect("commit");
-    let mut second = rig.begin(Isolation::ReadCommitted);
-    let mut old = rig.begin(Isolation::ReadCommitted);
+    let mut first = fixture.begin(Isolation::ReadCommitted);
+    fixture.insert(&mut first, b"a\0", &row).expect("insert");
+    fixture.engine.commit(&mut first, true).expect("commit");
+    let mut second = fixture.begin(Isolation::ReadCommitted);
+    let mut old = fixture.begin(Isolation::ReadCommitted);
     let own = Row {
         tag: None,
         ..Random(1).row(1)
     };
-    rig.insert(&mut old, b"b\0", &own).expect("insert");
-    rig.delete(&mut second, b"a\0", &row).expect("delete");
-    rig.engine.commit(&mut second, true).expect("commit");
-    let mut third = rig.begin(Isolation::ReadCommitted);
-    rig.insert(&mut third, b"a\0", &row).expect("insert");
-    rig.purge_all();
-    rig.engine.rollback(&mut third).expect("rollback");
-    rig.purge_all();
+    fixture.insert(&mut old, b"b\0", &own).expect("insert");
+    fixture.delete(&mut second, b"a\0", &row).expect("delete");
+    fixture.engine.commit(&mut second, true).expect("commit");
+    let mut third = fixture.begin(Isolation::ReadCommitted);
+    fixture.insert(&mut third, b"a\0", &row).expect("insert");
+    fixture.purge_all();
+    fixture.engine.rollback(&mut third).expect("rollback");
+    fixture.purge_all();
     for index in 0..=2 {
-        assert_eq!(rig.entries_in_tree(index), 1, "the old one's, of index {index}");
+        assert_eq!(fixture.entries_in_tree(index), 1, "the old one's, of index {index}");
     }
-    rig.engine.rollback(&mut old).expect("rollback");
+    fixture.engine.rollback(&mut old).expect("rollback");
 }
 
 /// With few frames. Read `after` fails.

@@ -1,7 +1,7 @@
 //! Model of `bloom`: a filter of unique values never answers "nothing" wrongly.
 use super::bloom::{BloomFilters, BloomLimits};
 use super::memory::MemoryBudget;
-use loom::sync::atomic::{AtomicBool, Ordering};
+use crate::base::sync::atomic::{AtomicBool, Ordering};
 use loom::thread;
 use std::sync::Arc;
 
@@ -26,7 +26,7 @@ impl Tree {
 /// Two threads add the first values of a partition at once. Each makes a filter, and one of the
 /// filters stays. A lookup that could see an entry finds its value.
 pub fn model_first_values_are_both_added() {
-    crate::check(Some(3), || {
+    crate::check(3, || {
         let tree = Arc::new(Tree {
             values: BloomFilters::default(),
             memory: MemoryBudget::new(1 << 20),

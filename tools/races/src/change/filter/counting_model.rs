@@ -1,6 +1,6 @@
 //! Models of `counting`: invariants F1, F4 and F5, with the gate of the delta tree as a lock.
 use super::counting::{CountingFilter, SlotBudget};
-use loom::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use crate::base::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use loom::sync::RwLock;
 use loom::thread;
 use std::sync::Arc;
@@ -60,7 +60,7 @@ impl Tree {
 /// F1. Two threads count the first keys of an index at once, and each makes the first filter. One
 /// filter stays, and both keys are counted in it.
 pub fn model_first_keys_are_both_counted() {
-    crate::check(None, || {
+    crate::check(3, || {
         let tree = Tree::new();
         let other = tree.clone();
         let appends = thread::spawn(move || other.append_a());
@@ -74,7 +74,7 @@ pub fn model_first_keys_are_both_counted() {
 /// F1. One slot is counted up and down by two threads at once, and no count is lost: a pending key
 /// keeps its slot above 0.
 pub fn model_no_count_is_lost() {
-    crate::check(None, || {
+    crate::check(3, || {
         let tree = Tree::new();
         tree.count_up(A);
         let other = tree.clone();
@@ -91,7 +91,7 @@ pub fn model_no_count_is_lost() {
 /// F1, F3. A larger filter takes the place of the first one while a key is counted up and lookups
 /// run. They find each pending key in the filter that they get.
 pub fn model_growth_keeps_pending_keys() {
-    crate::check(None, || {
+    crate::check(3, || {
         let tree = Tree::new();
         (0..4).for_each(|_| tree.count_up(B));
         let appender = tree.clone();
@@ -113,7 +113,7 @@ pub fn model_growth_keeps_pending_keys() {
 /// F4, F5. The last entry is merged and the filter cleared, while a key is counted up and a lookup
 /// runs. The lookup finds an entry that it could see.
 pub fn model_clearing_keeps_pending_keys() {
-    crate::check(None, || {
+    crate::check(3, || {
         let tree = Tree::new();
         tree.count_up(B);
         let appender = tree.clone();

@@ -64,7 +64,7 @@ impl Fixture {
 /// number of filters goes from 0 to 2 and back. A reader that brings a page in counts the filter
 /// kept before, and drops it: the relaxed load in `forget` never returns 0 then.
 pub fn model_page_in_pool_has_no_filter() {
-    crate::check(Some(3), || {
+    crate::check(3, || {
         let fixture = Fixture::new();
         let other = fixture.clone();
         let evicts = thread::spawn(move || other.evict(0, &[1, 2]));

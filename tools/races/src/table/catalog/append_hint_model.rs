@@ -56,7 +56,7 @@ impl Table {
 /// The tree gives up a remembered leaf, a load gets its page and is taken back, and the tree gets
 /// the page again. Two threads append meanwhile: neither takes the load's leaf for the tree's.
 pub fn model_remembered_leaf_is_the_trees() {
-    crate::check(Some(3), || {
+    crate::check(3, || {
         let table = Arc::new(Table {
             hint: AppendHint::default(),
             page: Mutex::new(Page::TreeLeaf),

@@ -7,7 +7,7 @@ use std::sync::Arc;
 /// A reader finds a layout that is complete, and none older than it has seen before. Meanwhile
 /// another thread publishes two more, the second in a new segment.
 pub fn model_last_layout_is_complete() {
-    crate::check(Some(3), || {
+    crate::check(3, || {
         let layouts = Arc::new(Layouts::new(Layout::new(1)));
         let publisher = layouts.clone();
         let publishes = thread::spawn(move || {
