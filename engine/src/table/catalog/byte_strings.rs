@@ -30,6 +30,7 @@ pub fn converted(image: &[u8], is_fixed: bool, to: &PartImage) -> Option<Vec<u8>
         true => image.to_vec(),
         false => bytes_of(image)?,
     };
+    debug_assert!(bytes.len() <= image.len(), "an image has each byte of its value");
     match to {
         PartImage::Fixed(len) => (bytes.len() == *len as usize).then_some(bytes),
         PartImage::String(_) => Some(varying(&bytes)),

@@ -75,6 +75,10 @@ impl ForeignKeySpec {
                 *column = new.to_string();
             }
         };
+        debug_assert!(
+            renamed.iter().all(|(old, new)| old != new),
+            "a column gets another name, perhaps in other letters"
+        );
         let mut spec = self.clone();
         if child == table {
             spec.columns.iter_mut().for_each(new_name);

@@ -7,7 +7,7 @@
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
-use crate::base::{Error, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::space;
 use crate::table::catalog::ddl::Tables;
 use crate::table::catalog::foreign_binding::{bind, borrowed, check_definition};
@@ -64,6 +64,15 @@ impl Tables {
                 let replaces = Some((&pair.name[..], renamed));
                 check_definition(&self.catalog, pair.rebuilt, &pair.new, replaces, unchecked)?;
                 followers.extend(followers_of_columns(&self.catalog, &pair.name, renamed));
+            }
+            debug_assert!(
+                followers
+                    .iter()
+                    .all(|(child, _)| pairs.iter().all(|pair| !Arc::ptr_eq(pair.table, child))),
+                "a child that follows a column is not replaced by the same statement"
+            );
+            if planted(Mutant::ChildrenKeepOldNames) {
+                followers.clear();
             }
             let all = pairs.iter().map(|pair| &pair.new);
             let all = Vec::from_iter(all.chain(followers.iter().map(|(_, layout)| layout)));

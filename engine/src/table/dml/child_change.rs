@@ -158,6 +158,10 @@ impl ChildChange<'_> {
                 new: &new,
             },
         };
+        debug_assert!(
+            cascade.is_certain || matches!(cascade.value, ReferenceValue::Parent { .. }),
+            "only an UPDATE cascade may change nothing"
+        );
         if !cascade.is_certain {
             cascade.may_change(table)?;
         }

@@ -168,8 +168,8 @@ fn cut_short() -> Error {
 }
 
 /// The key of the parent's index that `child`, a key of the child's index, refers to. None: a
-/// column is NULL, so it refers to nothing. Some(None): the foreign key is unbound, or no parent row
-/// can have the values.
+/// column is NULL, so it refers to nothing. Some(None): the foreign key is unbound, or no parent
+/// row can have the values.
 pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
     if key.is_null(child).ok_or_else(cut_short)? {
         return Ok(None);

@@ -75,8 +75,8 @@ fn a_child_without_its_index_finds_its_parent() {
 /// Those of a load are checked at its end. CHECK TABLE finds those without a parent.
 #[test]
 fn rows_without_a_parent_are_found() {
-    let t = family();
     let load = |name: &str, row: &str| {
+        let t = family();
         let mut trx = t.begin();
         let mut load = t
             .store()
@@ -92,6 +92,7 @@ fn rows_without_a_parent_are_found() {
     assert_eq!(why(load("c", "1 bc")), "no parent: f of c");
     assert_eq!(why(load("d", "1 abc")), "no parent: g of d");
     assert_eq!(why(load("c", "1 ab")), "done");
+    let t = family();
     let mut trx = t.begin();
     trx.foreign_key_checks = false;
     t.insert(&mut trx, "d", "1 abc").expect("unchecked");

@@ -416,8 +416,16 @@ fn a_key_that_stays_changes_no_child_of_its_own_table() {
     let clustered = Shape::new("u", "id ~s?", "id").index("s");
     let clustered = clustered.foreign("g", "s", "u s", NoAction, Cascade);
     let t = Family::create(SimDisk::new(1), &[other_column, clustered]);
-    t.fill("t", &["1 1 a", "2 2 a", "3 3 -"]);
-    t.fill("u", &["1 a", "2 A"]);
+    let mut trx = t.begin();
+    // No row is its own parent by one index.
+    trx.foreign_key_checks = false;
+    for row in ["1 1 a", "2 2 a", "3 3 -"] {
+        t.insert(&mut trx, "t", row).expect("insert");
+    }
+    for row in ["1 a", "2 A"] {
+        t.insert(&mut trx, "u", row).expect("insert");
+    }
+    t.commit(trx);
     let update = |table: &str, from: &str, to: &str| why(t.does(|trx| t.update(trx, table, from, to)));
     assert_eq!(update("t", "1 1 a", "1 5 a"), "done");
     assert_eq!(update("t", "1 5 a", "9 5 a"), "done");

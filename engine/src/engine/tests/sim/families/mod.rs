@@ -7,8 +7,9 @@
 //! row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
-//! it. `renames`: a table is rebuilt, and its columns get new names. `indexes`: children lose the index of their foreign key, and get it back (K6). In some lives
-//! p loses its own: its rows may leave orphans then, and those of the twin must be reported.
+//! it. `renames`: a table is rebuilt, and its columns get new names. `indexes`: children lose the
+//! index of their foreign key, and get it back (K6). In some lives p loses its own: its rows may
+//! leave orphans then, and those of the twin must be reported.
 mod indexes;
 mod renames;
 mod shapes;
