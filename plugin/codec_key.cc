@@ -212,6 +212,14 @@ bool Codec::put_certified(Buffer &to, uint index, uint count, const uchar *recor
       return false;
     part.image_length_max-= part.nullable;
     part.nullable= part.descending= false;
+    if (dynamic_cast<const Field_string *>(m_table->field[part.column.field]) && part.column.kind == Kind::BYTES)
+    {
+      /* A BINARY as a VARBINARY, to which it may refer. */
+      part.string.init(&my_charset_bin, 0);
+      uchar *const at= to.reserve(part.string.length_max(part.image_length_max));
+      to.end_at(part.string.encode(at, record + part.column.offset, part.image_length_max));
+      continue;
+    }
     to.end_at(put_part(to.reserve(part.image_length_max), part, record));
   }
   return true;

@@ -78,7 +78,8 @@ bool copy_value(const Column &from, const uchar *from_record, const Column &to, 
   if (from.is_null(from_record))
     return set_to_null(to, to_record);
   const slc_bytes value= from.value(from_record);
-  if (to.is_fixed() ? from.kind != to.kind || from.length != to.length : value.len > to.length)
+  /* A VARBINARY's value fits a BINARY if it has as many bytes. */
+  if (to.is_fixed() ? value.len != to.length || (from.is_fixed() && from.kind != to.kind) : value.len > to.length)
     return false;
   if (!to.is_fixed() && to.charset->mbmaxlen > 1)
   {

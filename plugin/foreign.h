@@ -99,6 +99,9 @@ private:
 class Codec;
 class IndexParts;
 
+/* Columns that get new names in an ALTER TABLE in place: pairs, old and new. */
+std::vector<std::string> renamed_columns(const Alter_inplace_info *info);
+
 /* What an ALTER TABLE in place means to foreign keys, as a part of its change of the catalog. */
 class ForeignAlter
 {

@@ -348,15 +348,22 @@ const ForeignKey *ForeignDefinition::named(const std::string &name) const
 ForeignAlter::ForeignAlter()= default;
 ForeignAlter::~ForeignAlter()= default;
 
-int ForeignAlter::prepare(THD *thd, const char *table, const TABLE *altered, const Alter_inplace_info *info)
+std::vector<std::string> renamed_columns(const Alter_inplace_info *info)
 {
+  std::vector<std::string> renamed;
   List_iterator_fast<Create_field> columns(info->alter_info->create_list);
   while (const Create_field *column= columns++)
     if (column->field && strcmp(column->field->field_name.str, column->field_name.str))
     {
-      m_renamed.push_back(column->field->field_name.str);
-      m_renamed.push_back(column->field_name.str);
+      renamed.push_back(column->field->field_name.str);
+      renamed.push_back(column->field_name.str);
     }
+  return renamed;
+}
+
+int ForeignAlter::prepare(THD *thd, const char *table, const TABLE *altered, const Alter_inplace_info *info)
+{
+  m_renamed= renamed_columns(info);
   m_is_unchecked= !checks_foreign_keys(thd);
   m_sets_foreign= (info->handler_flags & (ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY)) || !m_renamed.empty();
   if (!m_sets_foreign || altered->part_info)

@@ -197,61 +197,62 @@ template <typename Body> int ForeignRows::guarded(const Body &body)
   return m_error;
 }
 
-int ForeignRows::entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to)
+int ForeignRows::entries(void *ctx, const slc_row_of *child, slc_row_sink *to)
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
   return self->guarded([&] {
-    ha_sluice *const handler= self->changed_child(string_of(table));
+    ha_sluice *const handler= self->changed_child(string_of(child->table));
     if (!handler)
       return self->m_error;
-    const uchar *const record= handler->foreign_record(self->m_record, pk, row);
+    const uchar *const record= handler->foreign_record(self->m_record, child->pk, child->row);
     if (!record)
-      return bad_row(string_of(table).c_str());
-    handler->put_made(to, record, pk);
+      return bad_row(string_of(child->table).c_str());
+    handler->put_made(to, record, child->pk);
     return handler->certify(self->m_thd, record, nullptr);
   });
 }
 
-int ForeignRows::changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
-                         slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past)
+int ForeignRows::changed(void *ctx, const slc_row_of *child, uint32_t foreign, const slc_row_of *parent, slc_row_sink *before,
+                         slc_row_sink *after, slc_row_sink *past)
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
-  return self->guarded(
-    [&] { return self->change(string_of(table), foreign, pk, row, string_of(parent), parent_pk, parent_row, before, after, past); });
+  return self->guarded([&] { return self->change(*child, foreign, parent, before, after, past); });
 }
 
-int ForeignRows::ended(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after)
+int ForeignRows::ended(void *ctx, const slc_row_of *child, slc_row_sink *before, slc_row_sink *after)
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
-  return self->guarded([&] { return self->end(string_of(table), pk, row, before, after); });
+  return self->guarded([&] { return self->end(*child, before, after); });
 }
 
 /* As TABLE::delete_row() of the server does it. */
-int ForeignRows::end(const std::string &table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after)
+int ForeignRows::end(const slc_row_of &child, slc_row_sink *before, slc_row_sink *after)
 {
+  const std::string table= string_of(child.table);
   ha_sluice *const handler= changed_child(table);
   if (!handler)
     return m_error;
-  uchar *const record= handler->foreign_record(m_record, pk, row);
+  uchar *const record= handler->foreign_record(m_record, child.pk, child.row);
   if (!record)
     return bad_row(table.c_str());
-  handler->put_made(before, record, pk);
+  handler->put_made(before, record, child.pk);
   const size_t length= handler->get_table()->s->reclength;
   uchar *const old_record= static_cast<uchar *>(memcpy(m_old_record.reserve(length), record, length));
   if (handler->end_foreign_record(record) < 0)
     return handler->certify(m_thd, old_record, nullptr);
-  handler->put_made(after, record, pk);
+  handler->put_made(after, record, child.pk);
   return handler->certify(m_thd, old_record, record);
 }
 
-int ForeignRows::reference(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to)
+int ForeignRows::reference(void *ctx, const slc_row_of *child, uint32_t foreign, slc_value_sink *to)
 {
   ForeignRows *const self= static_cast<ForeignRows *>(ctx);
-  return self->guarded([&] { return self->put_reference(string_of(table), foreign, pk, row, to); });
+  return self->guarded([&] { return self->put_reference(*child, foreign, to); });
 }
 
-int ForeignRows::put_reference(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to)
+int ForeignRows::put_reference(const slc_row_of &of, uint32_t foreign, slc_value_sink *to)
 {
+  const std::string table= string_of(of.table);
   ha_sluice *const handler= child(table);
   const ForeignKey *const key= handler ? key_of(table, foreign) : nullptr;
   if (!key)
@@ -263,7 +264,7 @@ int ForeignRows::put_reference(const std::string &table, uint32_t foreign, slc_b
     if (!fields.back())
       return HA_ERR_TABLE_DEF_CHANGED;
   }
-  return handler->put_reference(m_record, m_reference, fields, pk, row, to) ? 0 : bad_row(table.c_str());
+  return handler->put_reference(m_record, m_reference, fields, of.pk, of.row, to) ? 0 : bad_row(table.c_str());
 }
 
 /* The old form of a row that gets another one, as a row of the past; and the beginning of the new
@@ -279,15 +280,17 @@ int ForeignRows::put_past(ha_sluice *handler, const uchar *old_record, uchar *re
   return handler->certify(m_thd, nullptr, past);
 }
 
-/* `parent` empty: the columns become NULL. */
-int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent_path,
-                        slc_bytes parent_pk, slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past)
+/* `of_parent` null: the columns become NULL. */
+int ForeignRows::change(const slc_row_of &child, uint32_t foreign, const slc_row_of *of_parent, slc_row_sink *before, slc_row_sink *after,
+                        slc_row_sink *past)
 {
+  const std::string table= string_of(child.table), parent_path= of_parent ? string_of(of_parent->table) : "";
+  const slc_bytes pk= child.pk;
   ha_sluice *const handler= changed_child(table);
   if (!handler)
     return m_error;
-  ha_sluice *const from= parent_path.empty() ? nullptr : parent(parent_path);
-  if (!from && !parent_path.empty())
+  ha_sluice *const from= of_parent ? parent(parent_path) : nullptr;
+  if (!from && of_parent)
     return m_error;
   const ForeignKey *const key= key_of(table, foreign);
   if (!key)
@@ -300,7 +303,7 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
     if (!to_fields.back() || (from && !from_fields.back()))
       return HA_ERR_TABLE_DEF_CHANGED;
   }
-  uchar *const record= handler->foreign_record(m_record, pk, row);
+  uchar *const record= handler->foreign_record(m_record, pk, child.row);
   if (!record)
     return bad_row(table.c_str());
   handler->put_made(before, record, pk);
@@ -310,7 +313,7 @@ int ForeignRows::change(const std::string &table, uint32_t foreign, slc_bytes pk
     slc_row_sink_keeps_unindexed(after);
     return 0;
   }
-  const uchar *const values= from ? from->foreign_values(m_parent_record, parent_pk, parent_row, from_fields) : nullptr;
+  const uchar *const values= from ? from->foreign_values(m_parent_record, of_parent->pk, of_parent->row, from_fields) : nullptr;
   if (from && !values)
     return bad_row(parent_path.c_str());
   const size_t length= handler->get_table()->s->reclength;

@@ -51,22 +51,22 @@ public:
   void end_statement();
 
 private:
-  static int entries(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
-  static int changed(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
-                     slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past);
-  static int ended(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
-  static int reference(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
+  static int entries(void *ctx, const slc_row_of *child, slc_row_sink *to);
+  static int changed(void *ctx, const slc_row_of *child, uint32_t foreign, const slc_row_of *parent, slc_row_sink *before,
+                     slc_row_sink *after, slc_row_sink *past);
+  static int ended(void *ctx, const slc_row_of *child, slc_row_sink *before, slc_row_sink *after);
+  static int reference(void *ctx, const slc_row_of *child, uint32_t foreign, slc_value_sink *to);
   template <typename Body> int guarded(const Body &body);
-  int change(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, const std::string &parent, slc_bytes parent_pk,
-             slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past);
-  int end(const std::string &table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
+  int change(const slc_row_of &child, uint32_t foreign, const slc_row_of *parent, slc_row_sink *before, slc_row_sink *after,
+             slc_row_sink *past);
+  int end(const slc_row_of &child, slc_row_sink *before, slc_row_sink *after);
   int put_past(ha_sluice *handler, const uchar *old_record, uchar *record, slc_row_sink *to);
   ha_sluice *child(const std::string &path);
   ha_sluice *changed_child(const std::string &path);
   ha_sluice *parent(const std::string &path);
   ha_sluice *opened_here(const std::string &path);
   TABLE *open(const std::string &path);
-  int put_reference(const std::string &table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
+  int put_reference(const slc_row_of &child, uint32_t foreign, slc_value_sink *to);
   const ForeignKey *key_of(const std::string &child, uint32_t ordinal);
 
   bool keeps(const std::string &parent, const std::vector<Field *> &columns) const;

@@ -203,7 +203,7 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) && change.changes_one_of(foreign_columns(table)))
     return "columns of foreign keys change";
   if (is_rebuilt(change, info))
-    return why_not_rebuilt(change, table, altered, info, engine_table);
+    return why_not_rebuilt(change, table, altered, info);
   if (change.changes_columns())
     return nullptr;
   return same_columns(table, altered) && table->s->primary_key == altered->s->primary_key ? nullptr : "the form of rows";

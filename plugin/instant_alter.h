@@ -52,9 +52,9 @@ public:
   const char *why_columns_are_copied() const;
   /* Null: there are too many definitions. */
   std::shared_ptr<const RowHistory> history() const;
-  /* One of these columns of the table gets another form, becomes NOT NULL, or goes. */
+  /* One of these columns of the table gets another form, becomes NOT NULL, or goes. A VARCHAR may
+     grow. */
   bool changes_one_of(const std::vector<std::string> &columns) const;
-  bool renames_one_of(const std::vector<std::string> &columns) const;
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */
   bool holds_for_added(Virtual_column_info *check) const;

@@ -2,7 +2,8 @@
 
    A domain says what a column's values are. Equal values of two columns with the same domain and
    shape have the same image, and unequal values have different ones. So a type's length is part of
-   it where the image depends on the length, and nothing else is. */
+   it where the image depends on the length, and nothing else is. The engine knows the domains of
+   BINARY and VARBINARY, which it compares with each other (byte_strings.rs). */
 #include "key_parts.h"
 
 namespace sluice {

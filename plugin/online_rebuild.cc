@@ -36,8 +36,7 @@ const char *needed_index(const std::string &table, const Alter_inplace_info *inf
 
 } // namespace
 
-const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
-                            slc_table *engine_table)
+const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
   if (table->s->tmp_table)
     return "a temporary table is rebuilt";
@@ -45,8 +44,6 @@ const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, cons
     return "the table loses its primary key";
   if (info->handler_flags & ALTER_ADD_PK_INDEX && altered->key_info[altered->s->primary_key].without_overlaps)
     return "rows have to be checked against a new key WITHOUT OVERLAPS";
-  if (slc_table_foreign(engine_table) && change.renames_one_of(foreign_columns(table)))
-    return "columns of foreign keys are renamed and rows are rebuilt";
   /* Partitions share one counter. Of a table with system versioning the server numbers the rows of
      the past by rules of its own. */
   if (change.added_number() && (altered->part_info || altered->versioned()))
@@ -69,14 +66,20 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   m_thd= thd;
   m_waiter= waiter;
   m_old= table;
+  const std::vector<std::string> renamed= renamed_columns(info);
   if (!m_altered->part_info)
-    if (const int error= m_foreign.of_alter(thd, name.c_str(), m_altered, info->create_info, info->alter_info, {}))
+    if (const int error= m_foreign.of_alter(thd, name.c_str(), m_altered, info->create_info, info->alter_info, renamed))
     {
       m_table->file->print_error(error, MYF(0));
       return SLC_ROW_NOT_MADE;
     }
   Definition definition(m_altered, false, m_foreign);
   definition.def.replaces= name.c_str();
+  std::vector<const char *> renamed_names;
+  for (const std::string &each : renamed)
+    renamed_names.push_back(each.c_str());
+  definition.def.renamed_columns= renamed_names.data();
+  definition.def.renamed_column_count= static_cast<uint32_t>(renamed_names.size() / 2);
   const std::string new_name= name_beside(name);
   if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))
   {

@@ -13,8 +13,7 @@
 namespace sluice {
 
 /* Why the table cannot be rebuilt while writers go on; null: it can. */
-const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
-                            slc_table *engine_table);
+const char *why_not_rebuilt(const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info);
 
 class OnlineRebuild
 {

@@ -224,6 +224,8 @@ pub struct slc_table_def {
     pub foreign_count: u32,
     pub foreign: *const slc_foreign_def,
     pub replaces: *const c_char,
+    pub renamed_columns: *const *const c_char,
+    pub renamed_column_count: u32,
 }
 
 #[repr(C)]

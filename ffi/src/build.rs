@@ -5,7 +5,7 @@
 //! caller. `slc_index_build_abort` takes it back, and so does a `slc_alter_indexes` that succeeds,
 //! for each build in `add`. No build is named twice in one call. One thread at a time uses a build.
 use super::abi::*;
-use super::engine::{array, check_writable, enter, name, slc_engine};
+use super::engine::{array, check_writable, enter, names, pairs_of_names, slc_engine};
 use super::foreign::{foreign_specs, key_parts};
 use super::table::{index_spec, own_buffering, slc_table};
 use super::trx::slc_trx;
@@ -124,18 +124,10 @@ pub unsafe extern "C" fn slc_index_build_abort(build: *mut slc_build) {
 }
 
 /// # Safety
-/// `from` points to `n` NUL-terminated names.
-unsafe fn names<'a>(from: *const *const c_char, n: u32) -> Result<Vec<&'a str>> {
-    // SAFETY: the caller's promise.
-    unsafe { array(from, n).iter().map(|text| name(*text)).collect() }
-}
-
-/// # Safety
 /// As for [`index_change`].
 unsafe fn key_change<'a>(change: &'a slc_index_change) -> Result<KeyChange<'a>> {
     // SAFETY: the caller's promise, here and below.
     let keys = unsafe { array(change.keys, change.key_count) }.iter();
-    let renamed = unsafe { names(change.renamed_columns, 2 * change.renamed_column_count)? };
     let foreign = match change.sets_foreign {
         0 => None,
         _ => Some(unsafe { foreign_specs(change.foreign, change.foreign_count)? }),
@@ -145,7 +137,7 @@ unsafe fn key_change<'a>(change: &'a slc_index_change) -> Result<KeyChange<'a>> 
             .map(|key| unsafe { key_parts(key.parts, key.part_count) })
             .collect::<Result<_>>()?,
         foreign,
-        renamed_columns: renamed.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        renamed_columns: unsafe { pairs_of_names(change.renamed_columns, change.renamed_column_count)? },
         unchecked: change.foreign_unchecked != 0,
     })
 }
@@ -162,12 +154,11 @@ unsafe fn index_change<'a>(change: &'a slc_index_change) -> Result<IndexChange<'
             "the parts of an index that is added are not given".into(),
         ));
     }
-    let rename = unsafe { names(change.rename, 2 * change.rename_count)? };
     let add = unsafe { array(change.add, change.add_count) }.iter();
     Ok(IndexChange {
         table: &table.table,
         drop: unsafe { names(change.drop, change.drop_count)? },
-        rename: rename.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect(),
+        rename: unsafe { pairs_of_names(change.rename, change.rename_count)? },
         add: add.map(|build| unsafe { &(**build).build }).collect(),
         order: unsafe { names(change.order, change.order_count)? },
         change_buffering: own_buffering(change.change_buffering),

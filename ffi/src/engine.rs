@@ -86,6 +86,23 @@ pub unsafe fn array<'a, T>(from: *const T, count: u32) -> &'a [T] {
     }
 }
 
+/// # Safety
+/// As for [`array`], of NUL-terminated strings that live for `'a`.
+pub unsafe fn names<'a>(from: *const *const c_char, count: u32) -> Result<Vec<&'a str>> {
+    // SAFETY: the caller's promise.
+    unsafe { array(from, count).iter().map(|text| name(*text)).collect() }
+}
+
+/// `count` pairs, for example an old name and a new one.
+///
+/// # Safety
+/// As for [`names`], of `2 * count` strings.
+pub unsafe fn pairs_of_names<'a>(from: *const *const c_char, count: u32) -> Result<Vec<(&'a str, &'a str)>> {
+    // SAFETY: the caller's promise.
+    let names = unsafe { names(from, 2 * count)? };
+    Ok(names.chunks_exact(2).map(|pair| (pair[0], pair[1])).collect())
+}
+
 /// The plugin's log callback with its context.
 struct LogTarget(unsafe extern "C" fn(*mut c_void, *const c_char, usize), *mut c_void);
 // SAFETY: `slc_config.log` may be called from any thread.

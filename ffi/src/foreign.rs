@@ -5,7 +5,7 @@
 //! `slc_row_maker`, which uses it until it returns. The context of a row maker is a connection,
 //! which outlives its transaction handle.
 use super::abi::*;
-use super::engine::{array, enter, enter_value, name, slc_engine};
+use super::engine::{array, enter, enter_value, name, names, slc_engine};
 use super::statistics::part;
 use super::table::slc_table;
 use super::trx::slc_trx;
@@ -35,8 +35,8 @@ pub unsafe fn key_parts(parts: *const slc_index_part, count: u32) -> Result<Vec<
 /// `from` has `count` NUL-terminated texts.
 unsafe fn texts(from: *const *const c_char, count: u32) -> Result<Vec<String>> {
     // SAFETY: the caller's promise.
-    let texts = unsafe { array(from, count) }.iter();
-    texts.map(|text| Ok(unsafe { name(*text)? }.to_string())).collect()
+    let texts = unsafe { names(from, count)? };
+    Ok(texts.into_iter().map(str::to_string).collect())
 }
 
 /// # Safety
@@ -238,57 +238,37 @@ pub unsafe extern "C" fn slc_value_sink_put(
     });
 }
 
-/// The images of a child row before and after a cascade, and of the row of the past that it leaves.
-type slc_changed_child = Option<
-    unsafe extern "C" fn(
-        ctx: *mut c_void,
-        table: slc_bytes,
-        foreign: u32,
-        pk: slc_bytes,
-        row: slc_bytes,
-        parent: slc_bytes,
-        parent_pk: slc_bytes,
-        parent_row: slc_bytes,
-        before: *mut slc_row_sink,
-        after: *mut slc_row_sink,
-        past: *mut slc_row_sink,
-    ) -> c_int,
->;
+/// A row of a table. The bytes live through the call of the row maker.
+#[repr(C)]
+pub struct slc_row_of {
+    table: slc_bytes,
+    pk: slc_bytes,
+    row: slc_bytes,
+}
+
+impl slc_row_of {
+    fn new(of: ChildRow<'_>) -> slc_row_of {
+        slc_row_of {
+            table: slc_bytes::of(of.table.as_bytes()),
+            pk: slc_bytes::of(of.pk),
+            row: slc_bytes::of(of.row),
+        }
+    }
+}
+
+type Ctx = *mut c_void;
+type Row = *const slc_row_of;
+type ToRow = *mut slc_row_sink;
+type ToValues = *mut slc_value_sink;
 
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct slc_row_maker {
-    ctx: *mut c_void,
-    entries: Option<
-        unsafe extern "C" fn(
-            ctx: *mut c_void,
-            table: slc_bytes,
-            pk: slc_bytes,
-            row: slc_bytes,
-            to: *mut slc_row_sink,
-        ) -> c_int,
-    >,
-    changed: slc_changed_child,
-    ended: Option<
-        unsafe extern "C" fn(
-            ctx: *mut c_void,
-            table: slc_bytes,
-            pk: slc_bytes,
-            row: slc_bytes,
-            before: *mut slc_row_sink,
-            after: *mut slc_row_sink,
-        ) -> c_int,
-    >,
-    reference: Option<
-        unsafe extern "C" fn(
-            ctx: *mut c_void,
-            table: slc_bytes,
-            foreign: u32,
-            pk: slc_bytes,
-            row: slc_bytes,
-            to: *mut slc_value_sink,
-        ) -> c_int,
-    >,
+    ctx: Ctx,
+    entries: Option<unsafe extern "C" fn(Ctx, child: Row, ToRow) -> c_int>,
+    changed: Option<unsafe extern "C" fn(Ctx, child: Row, u32, parent: Row, ToRow, ToRow, ToRow) -> c_int>,
+    ended: Option<unsafe extern "C" fn(Ctx, child: Row, ToRow, ToRow) -> c_int>,
+    reference: Option<unsafe extern "C" fn(Ctx, child: Row, u32, ToValues) -> c_int>,
 }
 // SAFETY: the functions are called by the thread that uses the transaction handle.
 unsafe impl Send for slc_row_maker {}
@@ -303,17 +283,8 @@ fn made(code: c_int) -> Result<()> {
 impl RowMaker for slc_row_maker {
     fn entries(&mut self, of: ChildRow<'_>, to: &mut MadeRow) -> Result<()> {
         let entries = self.entries.ok_or(Error::RowNotMade)?;
-        let table = slc_bytes::of(of.table.as_bytes());
         // SAFETY: the header's signature; the bytes and the sink live through the call.
-        made(unsafe {
-            entries(
-                self.ctx,
-                table,
-                slc_bytes::of(of.pk),
-                slc_bytes::of(of.row),
-                &mut slc_row_sink(to),
-            )
-        })
+        made(unsafe { entries(self.ctx, &slc_row_of::new(of), &mut slc_row_sink(to)) })
     }
     fn changed(
         &mut self,
@@ -325,43 +296,29 @@ impl RowMaker for slc_row_maker {
         past: &mut MadeRow,
     ) -> Result<()> {
         let changed = self.changed.ok_or(Error::RowNotMade)?;
-        let (parent, parent_pk, parent_row) = match value {
-            ReferenceValue::Null => (slc_bytes::EMPTY, slc_bytes::EMPTY, slc_bytes::EMPTY),
-            ReferenceValue::Parent { table, pk, row } => {
-                (slc_bytes::of(table.as_bytes()), slc_bytes::of(pk), slc_bytes::of(row))
-            }
+        let parent = match value {
+            ReferenceValue::Null => None,
+            ReferenceValue::Parent { table, pk, row } => Some(slc_row_of::new(ChildRow { table, pk, row })),
         };
+        let parent = parent.as_ref().map_or(std::ptr::null(), |parent| parent as Row);
+        let (before, after, past) = (
+            &mut slc_row_sink(before),
+            &mut slc_row_sink(after),
+            &mut slc_row_sink(past),
+        );
         // SAFETY: as above.
-        made(unsafe {
-            changed(
-                self.ctx,
-                slc_bytes::of(of.table.as_bytes()),
-                foreign,
-                slc_bytes::of(of.pk),
-                slc_bytes::of(of.row),
-                parent,
-                parent_pk,
-                parent_row,
-                &mut slc_row_sink(before),
-                &mut slc_row_sink(after),
-                &mut slc_row_sink(past),
-            )
-        })
+        made(unsafe { changed(self.ctx, &slc_row_of::new(of), foreign, parent, before, after, past) })
     }
     fn ended(&mut self, of: ChildRow<'_>, before: &mut MadeRow, after: &mut MadeRow) -> Result<()> {
         let ended = self.ended.ok_or(Error::RowNotMade)?;
-        let table = slc_bytes::of(of.table.as_bytes());
-        let (pk, row) = (slc_bytes::of(of.pk), slc_bytes::of(of.row));
         let (before, after) = (&mut slc_row_sink(before), &mut slc_row_sink(after));
         // SAFETY: as above.
-        made(unsafe { ended(self.ctx, table, pk, row, before, after) })
+        made(unsafe { ended(self.ctx, &slc_row_of::new(of), before, after) })
     }
     fn reference(&mut self, of: ChildRow<'_>, foreign: u32, to: &mut Vec<MadeValue>) -> Result<()> {
         let reference = self.reference.ok_or(Error::RowNotMade)?;
-        let table = slc_bytes::of(of.table.as_bytes());
-        let (pk, row) = (slc_bytes::of(of.pk), slc_bytes::of(of.row));
         // SAFETY: as above.
-        made(unsafe { reference(self.ctx, table, foreign, pk, row, &mut slc_value_sink(to)) })
+        made(unsafe { reference(self.ctx, &slc_row_of::new(of), foreign, &mut slc_value_sink(to)) })
     }
 }
 

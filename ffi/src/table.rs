@@ -5,7 +5,7 @@
 //! `slc_table_close` takes back. Any number of threads may use it at once: the functions here only
 //! take `&` of it. Schemas and index names that it gives out are kept in it until that close.
 use super::abi::*;
-use super::engine::{array, check_writable, enter, enter_code, enter_value, name, slc_engine};
+use super::engine::{array, check_writable, enter, enter_code, enter_value, name, pairs_of_names, slc_engine};
 use super::error::code;
 use super::foreign::{foreign_specs, key_parts};
 use super::trx::slc_trx;
@@ -106,7 +106,11 @@ pub unsafe extern "C" fn slc_table_create(
         change(engine, |engine| {
             let replaces = text_or_null((*def).replaces)?;
             let unchecked = (*def).flags & SLC_TABLE_FOREIGN_UNCHECKED != 0;
-            let mode = CreateMode { replaces, unchecked };
+            let mode = CreateMode {
+                replaces,
+                renamed_columns: &pairs_of_names((*def).renamed_columns, (*def).renamed_column_count)?,
+                unchecked,
+            };
             engine
                 .store()
                 .tables()

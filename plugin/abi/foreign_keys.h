@@ -40,6 +40,8 @@ uint32_t slc_table_foreign(slc_table *);
 /* SLC_TABLE_MARKS_PAST */
 int slc_table_marks_past(slc_table *);
 
+/* A row of a table, which is named as in slc_table_create(). */
+typedef struct { slc_bytes table, pk, row; } slc_row_of;
 typedef struct slc_row_sink slc_row_sink;
 /* Takes the row and its entries. Called once for each sink. The bytes are copied. */
 void slc_row_sink_put(slc_row_sink *, slc_bytes pk, slc_bytes row, const slc_entry *entries, uint32_t count);
@@ -50,23 +52,22 @@ typedef struct slc_value_sink slc_value_sink;
    as in an ascending index, without the null byte. The bytes are copied. */
 void slc_value_sink_put(slc_value_sink *, slc_bytes domain, int is_null, slc_bytes image);
 /* Called inside slc_row_insert, _update, _move and _delete, by the transaction's thread, without
-   latches. Tables are named as in slc_table_create(). 0 = done; else the call ends with
-   SLC_ROW_NOT_MADE. */
+   latches. 0 = done; else the call ends with SLC_ROW_NOT_MADE. */
 typedef struct {
   void *ctx;
   /* Puts the row with its entries into the sink. */
-  int (*entries)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *to);
+  int (*entries)(void *ctx, const slc_row_of *child, slc_row_sink *to);
   /* Puts the row as it is into `before`, and as it becomes into `after`. The columns of the table's
-     foreign key number `foreign` get the parent row's values. `parent` empty: they become NULL.
+     foreign key number `foreign` get the parent row's values. `parent` NULL: they become NULL.
      Puts the row of the past that stays into `past`, if there is one. */
-  int (*changed)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_bytes parent, slc_bytes parent_pk,
-                 slc_bytes parent_row, slc_row_sink *before, slc_row_sink *after, slc_row_sink *past);
+  int (*changed)(void *ctx, const slc_row_of *child, uint32_t foreign, const slc_row_of *parent, slc_row_sink *before,
+                 slc_row_sink *after, slc_row_sink *past);
   /* Of a table with SLC_TABLE_MARKS_PAST: puts the row as it is into `before`, and the row of the
      past that it becomes now into `after`. Without the latter the row goes without a trace. */
-  int (*ended)(void *ctx, slc_bytes table, slc_bytes pk, slc_bytes row, slc_row_sink *before, slc_row_sink *after);
+  int (*ended)(void *ctx, const slc_row_of *child, slc_row_sink *before, slc_row_sink *after);
   /* Puts the values that the columns of the table's foreign key number `foreign` have in the row
      into the sink. Called if the table has lost the index of the foreign key. */
-  int (*reference)(void *ctx, slc_bytes table, uint32_t foreign, slc_bytes pk, slc_bytes row, slc_value_sink *to);
+  int (*reference)(void *ctx, const slc_row_of *child, uint32_t foreign, slc_value_sink *to);
 } slc_row_maker;
 void slc_trx_set_row_maker(slc_trx *, const slc_row_maker *);
 /* foreign_key_checks; on in a new transaction object, stays */

@@ -69,6 +69,10 @@ typedef struct {
   const slc_foreign_def *foreign;
   /* the table whose place it will take, which may have the same foreign keys; NULL = none */
   const char *replaces;
+  /* pairs: old name, new name of a column of that table. When slc_tables_replace() puts this one
+     in its place, the foreign keys of other tables follow */
+  const char *const *renamed_columns;
+  uint32_t renamed_column_count; /* of pairs */
 } slc_table_def;
 
 /* Names are the server's normalised path, e.g. "./db/table" or "./db/t#P#p0". Each call is atomic,

@@ -7,18 +7,22 @@ fails first is part of the answer.
 ACTIONS = ("", " ON {} RESTRICT", " ON {} NO ACTION", " ON {} CASCADE", " ON {} CASCADE", " ON {} SET NULL")
 VALUES_MAX = 6
 STRINGS = ("'a'", "'A'", "'b'", "'B'", "'c'", "'c '", "'d'")
+BYTES = ("'a'", "'ab'", "'ab'", "'a\\0'", "'\\0\\0'", "''", "'cd'", "'cde'")
 TABLES_MAX = 6
-# Columns besides rid, and their types.
-COLUMNS = {"a": "INT", "b": "INT", "c": "INT", "s": "VARCHAR(10)"}
+# Columns besides rid, and their types: one of them for each table.
+COLUMNS = {"a": ("INT",), "b": ("INT",), "c": ("INT",), "s": ("VARCHAR(10)",), "y": ("BINARY(2)", "VARBINARY(3)")}
+NUMBERS = ("a", "b", "c")
 
 
 class Table:
     def __init__(self, name):
         self.name = name
+        self.types = {}
         self.nullable = {}
         self.keys = {}              # name: columns
         self.extra = []             # columns that ALTER has added; they are in no key
         self.foreign = {}           # name: columns
+        self.refers_to_itself = False
         self.temporary = False
         self.versioned = False
         self.serial = 0
@@ -56,8 +60,9 @@ class Families:
         table = Table(f"t{self.serial}")
         chance = self.chance
         table.nullable = {column: chance.random() < 0.7 for column in COLUMNS}
+        table.types = {column: chance.choice(types) for column, types in COLUMNS.items()}
         keys, body = {}, ["rid INT NOT NULL"]
-        for column, kind in COLUMNS.items():
+        for column, kind in table.types.items():
             body.append(f"{column} {kind}{'' if table.nullable[column] else ' NOT NULL'}")
         firm = [column for column in COLUMNS if not table.nullable[column]]
         if chance.random() < 0.85:
@@ -65,7 +70,7 @@ class Families:
             keys["PRIMARY"] = parts
             body.append(f"PRIMARY KEY ({', '.join(parts)})")
         for _ in range(chance.choice((1, 2, 2, 3, 4))):
-            parts = chance.sample(("a", "b", "c", "s"), chance.choice((1, 1, 1, 2)))
+            parts = chance.sample(tuple(COLUMNS), chance.choice((1, 1, 1, 2)))
             # A string in a key with other columns: which change of it is one is a documented difference.
             parts = ["s"] if "s" in parts else parts
             self.serial += 1
@@ -88,15 +93,31 @@ class Families:
         to = key[:self.chance.randint(1, len(key))]
         columns = []
         for column in to:
-            candidates = [c for c in COLUMNS if (c == "s") == (column == "s") and c not in columns]
-            columns.append(self.chance.choice(candidates + ["rid"] * (column != "s" and "rid" not in columns and self.chance.random() < 0.05)))
+            is_number = column in NUMBERS or column == "rid"
+            candidates = [c for c in NUMBERS if c not in columns] if is_number else [column]
+            candidates += ["rid"] * (is_number and "rid" not in columns and self.chance.random() < 0.05)
+            if not candidates:
+                return None
+            columns.append(self.chance.choice(candidates))
         if any("s" in other and len(other) > 1 for other in (*parent.keys.values(), *child.keys.values())):
+            return None
+        if self.is_by_appended(parent, to) or self.is_by_appended(child, columns):
             return None
         actions = [self.chance.choice(ACTIONS).format(event) for event in ("DELETE", "UPDATE")]
         self.serial += 1
         name = f"f{self.serial}"
+        child.refers_to_itself |= parent is child
         return name, columns, (f"CONSTRAINT {name} FOREIGN KEY ({', '.join(columns)}) REFERENCES {parent.name} ({', '.join(to)})"
                                f"{actions[0]}{actions[1]}")
+
+    @staticmethod
+    def is_by_appended(table, columns):
+        """A documented difference: to InnoDB an index serves also by the columns of the primary key that it appends. So another index may
+        serve, and another one of several broken foreign keys is reported."""
+        primary = table.keys.get("PRIMARY", [])
+        whole = [key + [part for part in primary if part not in key] for key in table.keys.values()]
+        serving = [key for key in whole if key[:len(columns)] == columns]
+        return len(serving) > sum(key[:len(columns)] == columns for key in table.keys.values())
 
     def table(self):
         return self.chance.choice(self.tables)
@@ -106,7 +127,9 @@ class Families:
     def value(self, table, column):
         if table.nullable[column] and self.chance.random() < 0.2:
             return "NULL"
-        return self.chance.choice(STRINGS) if column == "s" else str(self.chance.randint(1, VALUES_MAX))
+        if column in NUMBERS:
+            return str(self.chance.randint(1, VALUES_MAX))
+        return self.chance.choice(STRINGS if column == "s" else BYTES)
 
     def insert(self):
         table = self.table()
@@ -133,7 +156,7 @@ class Families:
         columns = self.chance.sample(tuple(COLUMNS), self.chance.choice((1, 1, 2)))
 
         def new(column):
-            if column != "s" and self.chance.random() < 0.2:
+            if column in NUMBERS and self.chance.random() < 0.2:
                 return f"{column} + 1"
             return self.value(table, column)
         return ", ".join(f"{column} = {new(column)}" for column in columns)
@@ -199,14 +222,14 @@ class Families:
 
     def alter(self):
         table = self.table()
-        how, then = self.chance.choices((self.add_key, self.drop_key, self.rebuild, self.add_column, self.drop_column, self.change_null),
-                                        (8, 3, 6, 4, 2, 2))[0](table)
+        how, then = self.chance.choices((self.add_key, self.drop_key, self.rebuild, self.add_column, self.drop_column, self.change_null,
+                                         self.swap_names), (8, 3, 6, 4, 2, 2, 3))[0](table)
         return how and (f"ALTER TABLE {table.name} {how}", self.ended(then))
 
     ONLINE = ", ALGORITHM=INPLACE, LOCK=NONE"
 
     def add_key(self, table):
-        parts = self.chance.choice((["a"], ["b"], ["c"], ["s"], ["a", "b"], ["c", "a"]))
+        parts = self.chance.choice((["a"], ["b"], ["c"], ["s"], ["y"], ["a", "b"], ["c", "a"]))
         self.serial += 1
         name = f"k{self.serial}"
         kind = self.chance.choice(("KEY", "KEY", "UNIQUE KEY"))
@@ -222,6 +245,22 @@ class Families:
 
     def rebuild(self, table):
         return self.chance.choice(("FORCE", f"FORCE{self.ONLINE}", "FORCE, ALGORITHM=COPY", "ENGINE={E}")), lambda: None
+
+    def swap_names(self, table):
+        """The foreign keys of the table and of its children follow. InnoDB's own: a foreign key to its own table names wrong
+        columns then."""
+        if table.extra or table.refers_to_itself:
+            return None, None
+        one, other = self.chance.sample(NUMBERS, 2)
+        new = {one: other, other: one}
+
+        def done():
+            table.nullable.update({new[column]: table.nullable[column] for column in new})
+            for lists in (table.keys, table.foreign):
+                for name, columns in lists.items():
+                    lists[name] = [new.get(column, column) for column in columns]
+        how = self.chance.choice(("", ", FORCE", ", FORCE", f", FORCE{self.ONLINE}"))
+        return f"RENAME COLUMN {one} TO {other}, RENAME COLUMN {other} TO {one}{how}", done
 
     def add_column(self, table):
         self.serial += 1
@@ -244,7 +283,7 @@ class Families:
         # Without FORCE a column that may be NULL from now on has its own indexes rebuilt. They are the youngest then, and the error of a
         # row that breaks several keys may be another one: a documented difference.
         how = self.chance.choice((", FORCE" if nullable else "", ", ALGORITHM=COPY"))
-        return (f"MODIFY {column} {COLUMNS[column]}{'' if nullable else ' NOT NULL'}{how}",
+        return (f"MODIFY {column} {table.types[column]}{'' if nullable else ' NOT NULL'}{how}",
                 lambda: table.nullable.update({column: nullable}))
 
     def truncate(self):

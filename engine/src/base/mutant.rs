@@ -62,6 +62,9 @@ mutants! {
     RollbackNotedAhead,
     /// An index entry that is to be removed stays.
     SecondaryRemovalLost,
+    /// A rebuild gives columns new names, and the definitions of the table's children keep the old
+    /// ones.
+    ChildrenKeepOldNames,
     /// DROP TABLE leaves the table's statistics in the system file.
     StatisticsSurviveDrop,
     /// Purge takes what an open view still needs.

@@ -40,6 +40,8 @@ pub struct Part {
     pub inverted: bool,
     /// Of the image, unless it is a string's.
     pub len: usize,
+    /// BINARY: it is compared with a VARBINARY byte by byte.
+    pub is_binary: bool,
     /// Of a string: drawn in `engine/src/index/key_shape.rs`.
     pub levels: Vec<StringLevel>,
 }
@@ -207,8 +209,7 @@ fn take_parts(b: &mut Reader<'_>) -> Option<Vec<Part>> {
     const STRING: u8 = 8;
     let mut parts = Vec::new();
     for _ in 0..b.varint()? {
-        let column = text(b.bytes()?);
-        b.bytes()?;
+        let (column, domain) = (text(b.bytes()?), text(b.bytes()?));
         let flags = b.u8()?;
         let (mut len, mut levels) = (0, Vec::new());
         if flags & STRING == 0 {
@@ -230,6 +231,7 @@ fn take_parts(b: &mut Reader<'_>) -> Option<Vec<Part>> {
             nullable: flags & NULLABLE != 0,
             inverted: flags & INVERTED != 0,
             len,
+            is_binary: levels.is_empty() && domain.starts_with("binary("),
             levels,
         });
     }

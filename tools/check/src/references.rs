@@ -2,8 +2,8 @@
 //! `foreign_key_checks = 0` lets users make it. It is reported, and a finding only if asked for.
 //!
 //! Two values are compared by their images. The child's key and the parent's differ only in the
-//! byte of a column that may be NULL, and in the inversion of DESC. Rows of the past are neither
-//! parents nor children.
+//! byte of a column that may be NULL, and in the inversion of DESC. A BINARY has another form than
+//! a VARBINARY. Rows of the past are neither parents nor children.
 use crate::bytes::hex;
 use crate::catalog::{Catalog, Foreign, Part, StringLevel, Table, DELTA_BIT};
 use crate::pending::{live_key_len, Pending};
@@ -148,7 +148,18 @@ fn image(parts: &[Part], key: &[u8]) -> Option<Vec<u8>> {
                 .iter()
                 .try_fold(at, |at, level| end_of(level, key, at, mask))?,
         };
-        out.extend(key.get(begin..at)?.iter().map(|byte| byte ^ mask));
+        let bytes = key.get(begin..at)?.iter().map(|byte| byte ^ mask);
+        match part.is_binary {
+            false => out.extend(bytes),
+            // As a VARBINARY: drawn in `engine/src/table/catalog/byte_strings.rs`.
+            true => {
+                for byte in bytes {
+                    out.push(byte);
+                    out.extend((byte == 0).then_some(0xff));
+                }
+                out.extend([0, 0]);
+            }
+        }
     }
     Some(out)
 }
@@ -192,6 +203,7 @@ mod tests {
             nullable,
             inverted,
             len: 2,
+            is_binary: false,
             levels,
         }
     }
@@ -216,6 +228,18 @@ mod tests {
         for cut in 0..9 {
             assert_eq!(image(&plain, &key[..cut]), None, "cut after {cut}");
         }
+    }
+    #[test]
+    fn byte_strings_are_alike_whatever_their_form() {
+        let level = StringLevel {
+            form: 0,
+            unit: 1,
+            space: [0; 4],
+        };
+        let mut fixed = part(true, true, vec![]);
+        fixed.is_binary = true;
+        let varying = [part(false, false, vec![level])];
+        assert_eq!(image(&[fixed], b"\xfe\x9e\xff"), image(&varying, b"a\0\xff\0\0"));
     }
     #[test]
     fn runs_of_spaces_are_passed() {

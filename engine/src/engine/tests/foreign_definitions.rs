@@ -196,7 +196,7 @@ fn a_table_that_replaces_another_gets_its_children() {
     tables.create_table("c", &child(keys.clone())).expect("create");
     let replacing = |replaces| CreateMode {
         replaces: Some(replaces),
-        unchecked: false,
+        ..CreateMode::default()
     };
     let mode = |kind| RenameMode {
         kind,
@@ -255,7 +255,7 @@ fn children_follow_a_copy_to_another_name_after_a_crash() {
             .expect("create");
         let replacing = CreateMode {
             replaces: Some("p"),
-            unchecked: false,
+            ..CreateMode::default()
         };
         tables.create_table_as("new", &parent, replacing).expect("create");
         drop(engine);
@@ -363,7 +363,7 @@ fn a_new_foreign_key_to_its_own_table_needs_an_index_that_is_there() {
     let own = child(vec![key("own", &["n_c"], "p", &["a"])]);
     let replacing = CreateMode {
         replaces: Some("p"),
-        unchecked: false,
+        ..CreateMode::default()
     };
     tables.create_table("p", &spec(&[])).expect("create");
     assert!(why(tables.create_table_as("new", &own, replacing)).contains("no index whose first columns are (a)"));

@@ -59,7 +59,8 @@ impl Tables {
             let mut layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
             layout.replaces = mode.replaces.and_then(|old| replaced(&self.catalog, &layout, old));
             sync_point(SyncPoint::FileMade);
-            let checked = check_definition(&self.catalog, name, &layout, mode.replaces, mode.unchecked);
+            let replaces = mode.replaces.map(|old| (old, mode.renamed_columns));
+            let checked = check_definition(&self.catalog, name, &layout, replaces, mode.unchecked);
             let recorded =
                 checked.and_then(|()| self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout)));
             if let Err(e) = recorded {
@@ -72,7 +73,8 @@ impl Tables {
             table.counters_loaded.store(true, Ordering::Relaxed);
             self.catalog.add(Arc::new(table));
             if let Some(replaces) = mode.replaces {
-                self.catalog.foreign.write().note_made(name, replaces);
+                let mut foreign = self.catalog.foreign.write();
+                foreign.note_made(name, replaces, mode.renamed_columns);
             }
             bind(&self.catalog, &[name]);
             Ok(())
@@ -134,13 +136,13 @@ impl Tables {
         let followers = match mode.kind {
             RenameKind::Rename => {
                 // As in InnoDB, also while checks are off.
-                check_waiting_children(&self.catalog, to, &layout)?;
+                check_waiting_children(&self.catalog, to, &layout, &[])?;
                 followers(&self.catalog, from, to, &mut layout)
             }
             RenameKind::OutOfPlace => Vec::new(),
             RenameKind::IntoPlace => {
                 if !mode.unchecked {
-                    check_waiting_children(&self.catalog, mode.replaces.unwrap_or(to), &layout)?;
+                    check_waiting_children(&self.catalog, mode.replaces.unwrap_or(to), &layout, &[])?;
                 }
                 match mode.replaces {
                     Some(old) if old != to => followers(&self.catalog, old, to, &mut layout),
@@ -437,6 +439,9 @@ impl Tables {
 pub struct CreateMode<'a> {
     /// The table whose place it will take: it may have the same foreign keys.
     pub replaces: Option<&'a str>,
+    /// Columns of that table which have new names in this one, (old, new). When `replace_tables`
+    /// puts this one in its place, the foreign keys of other tables follow.
+    pub renamed_columns: &'a [(&'a str, &'a str)],
     /// Parents may be missing, and children may not fit.
     pub unchecked: bool,
 }

@@ -8,7 +8,7 @@
 //! Locks: the catalog's maps, for a moment. Called by `ddl`, `dictionary` and index changes.
 use crate::base::{Error, ForeignFlaw, ForeignRefusal, Result};
 use crate::table::catalog::dictionary::Catalog;
-use crate::table::catalog::foreign_key::{begins_with, first_unlike, same_column, shape_of};
+use crate::table::catalog::foreign_key::{begins_with, first_unlike, shape_of};
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
 use crate::table::catalog::key_part::{KeyPart, UNMARKED};
 use crate::table::catalog::layout::Layout;
@@ -52,7 +52,7 @@ pub(in crate::table) fn bind_all(catalog: &Catalog) {
     let names = catalog.names();
     for table in names.iter().filter_map(|name| catalog.get(name)) {
         if let Some(replaces) = &table.layout().replaces {
-            catalog.foreign.write().note_made(&table.name(), replaces);
+            catalog.foreign.write().note_made(&table.name(), replaces, &[]);
         }
     }
     bind(catalog, &Vec::from_iter(names.iter().map(String::as_str)));
@@ -60,12 +60,11 @@ pub(in crate::table) fn bind_all(catalog: &Catalog) {
 
 fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
     let mut keys = ForeignKeys::default();
-    let replaced = catalog.foreign.read().replaced_by(name).map(str::to_string);
-    let replaced = replaced.and_then(|old| catalog.get(&old));
+    let carried_over = carried_over(catalog, name);
     for (i, spec) in layout.foreign.iter().enumerate() {
         let parent = catalog.parent_named(&spec.parent);
         let mut key = bound(layout, i, spec, parent.as_ref().map(|parent| parent.layout()));
-        key.is_carried_over = replaced.as_ref().is_some_and(|old| old.layout().foreign.contains(spec));
+        key.is_carried_over = carried_over.iter().any(|old| old.asks_the_same(spec));
         keys.references.push(Arc::new(key));
     }
     let (names, children) = {
@@ -94,6 +93,22 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
         "a key that refers to a table is bound to it"
     );
     keys
+}
+
+/// The foreign keys of the table that this one, which is being made, will replace; with the names
+/// that their columns have in this one.
+fn carried_over(catalog: &Catalog, name: &str) -> Vec<ForeignKeySpec> {
+    let foreign = catalog.foreign.read();
+    let Some(replaced) = foreign.replaced_by(name).map(str::to_string) else {
+        return Vec::new();
+    };
+    let renamed = foreign.renamed_by(name);
+    drop(foreign);
+    let table = catalog.get(&replaced);
+    let specs = table.iter().flat_map(|table| &table.layout().foreign);
+    specs
+        .map(|spec| spec.with_new_names(&replaced, &replaced, &borrowed(&renamed)))
+        .collect()
 }
 
 /// The order in which the children of a row are looked for: by the parent's index, then by name.
@@ -161,17 +176,19 @@ pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) ->
 
 /// Checks the foreign keys of a table that is created or altered, and those of children whose
 /// missing parent has its name. `replaces`: the table that it will replace, which may have the same
-/// foreign keys. `unchecked`: the user has turned checks off; a parent may be missing.
+/// foreign keys. With that: its columns that get new names, (old, new). `unchecked`: the user has
+/// turned checks off; a parent may be missing.
 pub(in crate::table) fn check_definition(
     catalog: &Catalog,
     name: &str,
     layout: &Layout,
-    replaces: Option<&str>,
+    replaces: Option<(&str, &[(&str, &str)])>,
     unchecked: bool,
 ) -> Result<()> {
-    check_own(catalog, name, layout, replaces, unchecked)?;
+    let (replaced, renamed) = replaces.unzip();
+    check_own(catalog, name, layout, replaced, unchecked)?;
     if !unchecked {
-        check_waiting_children(catalog, replaces.unwrap_or(name), layout)?;
+        check_waiting_children(catalog, replaced.unwrap_or(name), layout, renamed.unwrap_or_default())?;
     }
     Ok(())
 }
@@ -226,16 +243,27 @@ pub(in crate::table) fn check_own(
     Ok(())
 }
 
-/// Checks that the other tables whose foreign keys name this parent can be bound to it.
-pub(in crate::table) fn check_waiting_children(catalog: &Catalog, name: &str, layout: &Layout) -> Result<()> {
+/// Checks that the other tables whose foreign keys name this parent can be bound to it. `renamed`:
+/// columns that these foreign keys name by their old names, (old, new).
+pub(in crate::table) fn check_waiting_children(
+    catalog: &Catalog,
+    name: &str,
+    layout: &Layout,
+    renamed: &[(&str, &str)],
+) -> Result<()> {
     let children = catalog.foreign.read().children_of(name);
     for child in children
         .iter()
         .filter(|child| *child != name)
         .filter_map(|child| catalog.get(child))
     {
+        let renamed = match catalog.foreign.read().replaced_by(&child.name()) == Some(name) {
+            true => &[][..],
+            false => renamed,
+        };
         for spec in child.layout().foreign.iter().filter(|spec| spec.parent == name) {
-            let checked = check_key(catalog, child.layout(), spec, Some(layout), MayLack::BOTH);
+            let spec = spec.with_new_names(&child.name(), name, renamed);
+            let checked = check_key(catalog, child.layout(), &spec, Some(layout), MayLack::BOTH);
             checked.map_err(|e| match e {
                 Error::ForeignDefinition(why) => Error::ForeignUnfit(why),
                 e => e,
@@ -369,6 +397,11 @@ fn check_parent(catalog: &Catalog, child_parts: &[KeyPart], spec: &ForeignKeySpe
     }
 }
 
+pub(in crate::table) fn borrowed(renamed: &[(String, String)]) -> Vec<(&str, &str)> {
+    let pairs = renamed.iter();
+    pairs.map(|(old, new)| (old.as_str(), new.as_str())).collect()
+}
+
 /// The part of a foreign key's name after the database.
 pub fn constraint_of(name: &str) -> &str {
     name.split_once('/').map_or(name, |(_, constraint)| constraint)
@@ -397,18 +430,14 @@ pub(in crate::table) fn needs_lost_index(
             return Some((name.to_string(), spec.clone()));
         }
     }
-    let new_name = |column: &String| {
-        let pair = renamed.iter().find(|(before, _)| same_column(before, column));
-        pair.map_or_else(|| column.clone(), |(_, after)| after.to_string())
-    };
-    let loses_parent = |spec: &&Arc<ForeignKeySpec>| {
-        let after = Vec::from_iter(spec.parent_columns.iter().map(new_name));
-        spec.parent == name && lost(&spec.parent_columns, &after)
-    };
     let children = catalog.foreign.read().children_of(name);
     let mut others = children.iter().filter(|child| *child != name);
     others.find_map(|child| {
         let table = catalog.get(child)?;
+        let loses_parent = |spec: &&Arc<ForeignKeySpec>| {
+            let after = spec.with_new_names(child, name, renamed).parent_columns;
+            spec.parent == name && lost(&spec.parent_columns, &after)
+        };
         let spec = table.layout().foreign.iter().find(loses_parent).cloned();
         Some((child.clone(), spec?))
     })

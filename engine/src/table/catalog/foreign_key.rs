@@ -1,13 +1,14 @@
 //! [`ForeignKeySpec`]: a foreign key as its child's definition holds it. [`ForeignKey`]: the same,
 //! bound to the indexes of child and parent, as row changes use it.
 //!
-//! A key of the child's index refers to a key of the parent. Both differ only in null bytes and in
-//! the inversion of DESC parts. [`ForeignKey::parent_key`] and [`ForeignKey::child_key`]
-//! exchange these (`docs/decisions/2026-11-28-foreign-keys.md`).
+//! A key of the child's index refers to a key of the parent. Both differ only in null bytes, in the
+//! inversion of DESC parts, and in the form of byte strings. [`ForeignKey::parent_key`] and
+//! [`ForeignKey::child_key`] exchange these (`docs/decisions/2026-11-28-foreign-keys.md`).
 //!
 //! Takes no latch. Called by the catalog and by row changes.
 use crate::base::{FileId, ForeignFault, IndexId};
-use crate::index::key_shape::{KeyShape, PartEnds, PartShape};
+use crate::index::key_shape::{KeyShape, PartEnds, PartImage, PartShape};
+use crate::table::catalog::byte_strings;
 use crate::table::catalog::key_part::KeyPart;
 use std::sync::Arc;
 
@@ -65,6 +66,41 @@ pub struct ForeignKeySpec {
     pub on_update: ForeignAction,
 }
 
+impl ForeignKeySpec {
+    /// As it is after columns of `table` got new names, (old, new). `child`: name of its child.
+    pub fn with_new_names(&self, child: &str, table: &str, renamed: &[(&str, &str)]) -> ForeignKeySpec {
+        let new_name = |column: &mut String| {
+            let pair = renamed.iter().find(|(old, _)| same_column(old, column));
+            if let Some((_, new)) = pair {
+                *column = new.to_string();
+            }
+        };
+        debug_assert!(
+            renamed.iter().all(|(old, new)| old != new),
+            "a column gets another name, perhaps in other letters"
+        );
+        let mut spec = self.clone();
+        if child == table {
+            spec.columns.iter_mut().for_each(new_name);
+        }
+        if spec.parent == table {
+            spec.parent_columns.iter_mut().for_each(new_name);
+        }
+        spec
+    }
+    /// Rows that satisfy the one satisfy the other.
+    pub fn asks_the_same(&self, other: &ForeignKeySpec) -> bool {
+        let same = |(a, b): (&Vec<String>, &Vec<String>)| {
+            a.len() == b.len() && a.iter().zip(b).all(|(a, b)| same_column(a, b))
+        };
+        let columns = [
+            (&self.columns, &other.columns),
+            (&self.parent_columns, &other.parent_columns),
+        ];
+        self.name == other.name && self.parent == other.parent && columns.into_iter().all(same)
+    }
+}
+
 /// One end of a foreign key: an index whose first parts are the key's columns.
 #[derive(Clone, Debug)]
 pub struct ForeignEnd {
@@ -112,6 +148,8 @@ pub enum KeyOfForeign {
     /// A part is NULL: the row refers to nothing.
     Null,
     Key(Vec<u8>),
+    /// The columns of the other end cannot have these values: a byte string has another length.
+    Unmatched,
 }
 
 impl ForeignKey {
@@ -188,7 +226,7 @@ fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {
         return None;
     }
     let mut out = Vec::with_capacity(key.len() + to.parts.len());
-    let mut begin = 0;
+    let (mut begin, mut is_matched) = (0, true);
     for ((part, other), end) in from.parts.iter().zip(&to.parts).zip(ends) {
         let mut image = &key[begin..end as usize];
         begin = end as usize;
@@ -199,7 +237,21 @@ fn convert(from: &KeyShape, to: &KeyShape, key: &[u8]) -> Option<KeyOfForeign> {
             }
             image = &image[1..];
         }
-        put_image(&mut out, other, part.inverted, image);
+        if part.image == other.image {
+            put_image(&mut out, other, part.inverted, image);
+            continue;
+        }
+        let mask = if part.inverted { 0xFF } else { 0 };
+        let plain = Vec::from_iter(image.iter().map(|byte| byte ^ mask));
+        let is_fixed = matches!(part.image, PartImage::Fixed(_));
+        match byte_strings::converted(&plain, is_fixed, &other.image) {
+            Some(image) => put_image(&mut out, other, false, &image),
+            // A later column may be NULL.
+            None => is_matched = false,
+        }
+    }
+    if !is_matched {
+        return Some(KeyOfForeign::Unmatched);
     }
     debug_assert!(
         foreign_prefix(to, &out).is_some_and(|prefix| prefix == out),
@@ -239,13 +291,16 @@ pub fn same_column(left: &str, right: &str) -> bool {
     left == right || left.to_lowercase() == right.to_lowercase()
 }
 
-/// The first of these columns whose values the two indexes do not write alike.
+/// The first of these columns whose values in the two indexes cannot be compared.
 pub fn first_unlike<'a>(
     child: &'a [KeyPart],
     parent: &'a [KeyPart],
     columns: usize,
 ) -> Option<(&'a KeyPart, &'a KeyPart)> {
-    let alike = |(c, p): &(&KeyPart, &KeyPart)| c.domain == p.domain && c.shape.image == p.shape.image;
+    let alike = |(c, p): &(&KeyPart, &KeyPart)| {
+        let same = c.domain == p.domain && c.shape.image == p.shape.image;
+        same || byte_strings::are_comparable(&c.domain, &p.domain)
+    };
     child.iter().zip(parent).take(columns).find(|pair| !alike(pair))
 }
 
@@ -262,7 +317,8 @@ pub fn shape_of(parts: &[KeyPart], columns: usize) -> KeyShape {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::index::key_shape::PartImage;
+    use crate::index::key_shape::{LevelForm, StringLevel};
+    use smallvec::SmallVec;
 
     fn end(parts: &[(bool, bool)]) -> ForeignEnd {
         let part = |(nullable, inverted): &(bool, bool)| PartShape {
@@ -290,7 +346,7 @@ mod tests {
     }
     fn bytes(key: Option<KeyOfForeign>) -> Option<Vec<u8>> {
         match key? {
-            KeyOfForeign::Null => None,
+            KeyOfForeign::Null | KeyOfForeign::Unmatched => None,
             KeyOfForeign::Key(key) => Some(key),
         }
     }
@@ -311,6 +367,30 @@ mod tests {
         assert!(matches!(foreign.parent_key(b"\x01ab\xFFxx"), Some(KeyOfForeign::Null)));
         let inverted = [1, b'a', b'b', !1, !b'c', !b'd'];
         assert_eq!(bytes(foreign.parent_key(&inverted)).expect("whole"), b"ab\x01cd");
+    }
+    #[test]
+    fn byte_strings_are_converted() {
+        let level = StringLevel {
+            form: LevelForm::Plain,
+            unit: 1,
+            space: [0; 4],
+        };
+        let mut foreign = key(&[(true, true), (true, false)], &[(false, false), (false, false)]);
+        let parent = foreign.parent.as_mut().expect("bound");
+        parent.shape.parts[0].image = PartImage::String(SmallVec::from_elem(level, 1));
+        let child = [!1, !b'a', !0, 1, b'c', b'd'];
+        assert_eq!(bytes(foreign.parent_key(&child)).expect("whole"), b"a\0\xFF\0\0cd");
+        assert_eq!(bytes(foreign.child_key(b"a\0\xFF\0\0cd")).expect("whole"), child);
+        assert!(matches!(foreign.child_key(b"a\0\0cd"), Some(KeyOfForeign::Unmatched)));
+        let with_null = [!1, !b'a', !0, 0];
+        assert!(matches!(foreign.parent_key(&with_null), Some(KeyOfForeign::Null)));
+        foreign.child.shape.parts[0].image = PartImage::Fixed(3);
+        foreign.parent.as_mut().expect("bound").shape.parts[0].image = PartImage::Fixed(2);
+        let with_null = [!1, !b'a', !0, !0, 0];
+        assert!(
+            matches!(foreign.parent_key(&with_null), Some(KeyOfForeign::Null)),
+            "also after a value without a match"
+        );
     }
     #[test]
     fn a_key_that_is_cut_short_has_no_counterpart() {

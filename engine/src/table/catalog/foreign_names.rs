@@ -11,8 +11,16 @@ pub struct ForeignNames {
     /// Tables that an ALTER TABLE has moved out of the way: (their name before, their name now).
     /// Children stay bound to them until another table has the name.
     moved: Vec<(String, String)>,
-    /// Tables that an ALTER TABLE makes: (their name now, the table that they will replace).
-    made: Vec<(String, String)>,
+    made: Vec<Made>,
+}
+
+/// A table that an ALTER TABLE makes.
+struct Made {
+    name: String,
+    /// The table that it will replace.
+    replaces: String,
+    /// Columns that get new names with it, (old, new).
+    renamed: Vec<(String, String)>,
 }
 
 impl ForeignNames {
@@ -63,24 +71,35 @@ impl ForeignNames {
     }
     /// The table that this one, which is being made, will replace.
     pub fn replaced_by(&self, name: &str) -> Option<&str> {
-        let made = self.made.iter().find(|(now, _)| now == name);
-        made.map(|(_, replaced)| replaced.as_str())
+        self.made_as(name).map(|made| made.replaces.as_str())
+    }
+    /// The columns of that table which get new names with this one, (old, new).
+    pub fn renamed_by(&self, name: &str) -> Vec<(String, String)> {
+        self.made_as(name).map_or_else(Vec::new, |made| made.renamed.clone())
+    }
+    fn made_as(&self, name: &str) -> Option<&Made> {
+        self.made.iter().find(|made| made.name == name)
     }
     pub fn note_moved(&mut self, before: &str, now: &str) {
         debug_assert!(before != now, "a table moves to another name");
         self.moved.push((before.to_string(), now.to_string()));
     }
-    pub fn note_made(&mut self, name: &str, replaces: &str) {
+    pub fn note_made(&mut self, name: &str, replaces: &str, renamed: &[(&str, &str)]) {
         debug_assert!(
             name != replaces && self.replaced_by(name).is_none(),
             "a table is made to replace one other"
         );
-        self.made.push((name.to_string(), replaces.to_string()));
+        let owned = |(old, new): &(&str, &str)| (old.to_string(), new.to_string());
+        self.made.push(Made {
+            name: name.to_string(),
+            replaces: replaces.to_string(),
+            renamed: renamed.iter().map(owned).collect(),
+        });
     }
     /// The table of that name is in its place, or gone.
     pub fn forget_alter(&mut self, name: &str) {
         self.moved.retain(|(before, now)| before != name && now != name);
-        self.made.retain(|(now, _)| now != name);
+        self.made.retain(|made| made.name != name);
     }
     /// Tables that have foreign keys.
     pub fn all_children(&self) -> Vec<String> {

@@ -4,7 +4,7 @@
 use crate::base::sync::{holds, Rank};
 use crate::base::{Error, ForeignFault, Result};
 use crate::table::catalog::dictionary::Catalog;
-use crate::table::catalog::foreign_key::{same_column, ForeignKeySpec};
+use crate::table::catalog::foreign_key::ForeignKeySpec;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use std::sync::Arc;
@@ -79,27 +79,27 @@ pub(in crate::table) fn check_no_child(catalog: &Catalog, name: &str, may_lose: 
 }
 
 /// The definitions of the other tables whose foreign keys name these columns of their parent
-/// `table`, with the new names. `renamed`: (old, new).
+/// `table`, with the new names. `renamed`: (old, new). A table that is made to replace `table` has
+/// the new names already.
 pub(in crate::table) fn followers_of_columns(
     catalog: &Catalog,
     table: &str,
     renamed: &[(&str, &str)],
 ) -> Vec<(Arc<Table>, Layout)> {
     debug_assert!(holds(Rank::Catalog), "children follow a column under the DDL mutex");
-    let new_name = |column: &mut String| {
-        let pair = renamed.iter().find(|(old, _)| same_column(old, column));
-        if let Some((_, new)) = pair {
-            *column = new.to_string();
-        }
-    };
-    let children = catalog.foreign.read().children_of(table);
-    let others = children.iter().filter(|child| *child != table);
-    let others = others.filter_map(|child| catalog.get(child));
+    if renamed.is_empty() {
+        return Vec::new();
+    }
+    let foreign = catalog.foreign.read();
+    let mut children = foreign.children_of(table);
+    children.retain(|child| child != table && foreign.replaced_by(child) != Some(table));
+    drop(foreign);
+    let others = children.iter().filter_map(|child| catalog.get(child));
     others
         .map(|child| {
-            let mut layout = child.layout().clone();
-            for spec in layout.foreign.iter_mut().filter(|spec| spec.parent == table) {
-                Arc::make_mut(spec).parent_columns.iter_mut().for_each(new_name);
+            let (name, mut layout) = (child.name(), child.layout().clone());
+            for spec in &mut layout.foreign {
+                *spec = Arc::new(spec.with_new_names(&name, table, renamed));
             }
             (child, layout)
         })

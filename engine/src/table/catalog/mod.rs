@@ -3,8 +3,9 @@
 //!
 //! Files, top to bottom: `index_quarantine`, `open`, `replace`, `ddl`, `damage_log`,
 //! `foreign_binding`, `foreign_rename`, `dictionary`, `format`, `table`, `append_hint`, `versions`,
-//! `layout`, `foreign_names`, `foreign_key`, `key_part`, `touched_keys`.
+//! `layout`, `foreign_names`, `foreign_key`, `byte_strings`, `key_part`, `touched_keys`.
 pub(crate) mod append_hint;
+pub(crate) mod byte_strings;
 pub(crate) mod damage_log;
 pub(crate) mod ddl;
 pub(crate) mod dictionary;

@@ -7,10 +7,11 @@
 //!
 //! Latches: none is held between the Mtrs; the DDL mutex is held throughout. Called by the engine
 //! and by the C ABI.
-use crate::base::{Error, Result, TrxId};
+use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::space;
 use crate::table::catalog::ddl::Tables;
-use crate::table::catalog::foreign_binding::{bind, check_definition};
+use crate::table::catalog::foreign_binding::{bind, borrowed, check_definition};
+use crate::table::catalog::foreign_rename::followers_of_columns;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
 use std::sync::atomic::Ordering;
@@ -33,12 +34,15 @@ struct Pair<'a> {
     has_own_counter: bool,
     rebuilt_table: Arc<Table>,
     new: Layout,
+    /// Columns with new names, (old, new).
+    renamed: Vec<(String, String)>,
 }
 
 impl Tables {
     /// Gives each table the trees, rows, definition and foreign keys of its rebuilt table, whose
-    /// name is gone then. No other user has any of these tables in use. `unchecked`: foreign keys
-    /// may lack a parent, and children may not fit.
+    /// name is gone then. No other user has any of these tables in use. The foreign keys of other
+    /// tables follow to the new names of columns. `unchecked`: foreign keys may lack a parent, and
+    /// children may not fit.
     pub fn replace_tables(&self, replacements: &[Replacement<'_>], unchecked: bool) -> Result<()> {
         let _ddl = self.start_ddl()?;
         let Some(first) = replacements.first() else {
@@ -54,10 +58,24 @@ impl Tables {
             let gates = pairs.iter().flat_map(|pair| [pair.table, &pair.rebuilt_table]);
             let gates = Vec::from_iter(gates.map(|table| table.gate.write()));
             let _hold = self.redo.hold_checkpoint();
+            let mut followers = Vec::new();
             for pair in &pairs {
-                check_definition(&self.catalog, pair.rebuilt, &pair.new, Some(&pair.name), unchecked)?;
+                let renamed = &borrowed(&pair.renamed)[..];
+                let replaces = Some((&pair.name[..], renamed));
+                check_definition(&self.catalog, pair.rebuilt, &pair.new, replaces, unchecked)?;
+                followers.extend(followers_of_columns(&self.catalog, &pair.name, renamed));
             }
-            let all = Vec::from_iter(pairs.iter().map(|pair| &pair.new));
+            debug_assert!(
+                followers
+                    .iter()
+                    .all(|(child, _)| pairs.iter().all(|pair| !Arc::ptr_eq(pair.table, child))),
+                "a child that follows a column is not replaced by the same statement"
+            );
+            if planted(Mutant::ChildrenKeepOldNames) {
+                followers.clear();
+            }
+            let all = pairs.iter().map(|pair| &pair.new);
+            let all = Vec::from_iter(all.chain(followers.iter().map(|(_, layout)| layout)));
             self.record(first.table.layout(), &all, |mtr| {
                 pairs.iter().try_for_each(|pair| {
                     let old = pair.table.layout().id;
@@ -66,8 +84,13 @@ impl Tables {
                     self.catalog.delete(mtr, pair.rebuilt)?;
                     space::log_drop(mtr, old);
                     Ok(())
-                })
+                })?;
+                let mut children = followers.iter();
+                children.try_for_each(|(child, layout)| self.catalog.put(mtr, &child.name(), layout))
             })?;
+            for (child, layout) in followers {
+                child.publish(layout);
+            }
             let mut removed = Ok(());
             for pair in &pairs {
                 // Each old file is removed, also after a failure with another one.
@@ -108,6 +131,7 @@ impl Tables {
             has_own_counter: replacement.has_own_counter,
             rebuilt_table,
             new,
+            renamed: self.catalog.foreign.read().renamed_by(replacement.rebuilt),
         })
     }
 
@@ -134,6 +158,7 @@ impl Tables {
             has_own_counter,
             rebuilt_table,
             new,
+            renamed: _,
         } = pair;
         let (old, id) = (table.layout(), new.id);
         debug_assert_ne!(old.id, id, "I10: the rebuilt table has a file of its own");

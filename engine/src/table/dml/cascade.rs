@@ -16,7 +16,7 @@ use crate::base::sync::holds_no_latch;
 use crate::base::{planted, sync_point, Error, Mutant, Result, SyncPoint};
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::table::Table;
-use crate::table::dml::chain::{Above, Cascade, ChainedRow, Level, Step, LEVELS_MAX};
+use crate::table::dml::chain::{Above, Cascade, ChainedRow, Level, Step};
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, KeyChange, Past};
 use crate::table::dml::child_change::ChildChange;
@@ -63,6 +63,7 @@ impl RowWriter {
             was: false,
             is: changed.new_row().is_some_and(|(_, row)| is_past(layout, row)),
             known: trx.foreign_key_checks && table.foreign_keys().is_some(),
+            in_place: false,
         };
         if let Some(pk) = changed.old_pk().filter(|_| past.known) {
             let (mode, policy) = (LockMode::Exclusive, LockPolicy::Wait);
@@ -166,15 +167,21 @@ impl RowWriter {
             holds_no_latch(),
             "K3: the children are looked for after the change, with no latch held"
         );
-        let gone = match *row.changed {
-            ChangedRow::Moved { pk, entries, .. } if row.past.is => ChangedRow::Deleted { pk, entries },
-            changed => changed,
+        let (gone, in_place) = match *row.changed {
+            ChangedRow::Moved { pk, entries, new } if row.past.is => {
+                (ChangedRow::Deleted { pk, entries }, new.pk == pk)
+            }
+            changed => (changed, false),
         };
         debug_assert!(
             !row.past.is || gone.is_deleted(),
             "K7: a row that becomes one of the past is moved"
         );
-        let row = &ChainedRow { changed: &gone, ..*row };
+        let row = &ChainedRow {
+            changed: &gone,
+            past: Past { in_place, ..row.past },
+            ..*row
+        };
         for key in &keys.referenced {
             if !self.follow_key(trx, row, key)? {
                 return Ok(false);
@@ -196,7 +203,7 @@ impl RowWriter {
             return Ok(true);
         };
         let action = row.action(key);
-        // An update cascade that changes nothing does no harm.
+        // What is unknown, the row maker tells of each child.
         let follows = change == KeyChange::Changed || change == KeyChange::Unknown && action == ForeignAction::Cascade;
         if key.lacks_index() && follows {
             if key.has_null_parent(old) || planted(Mutant::LostIndexFreesParents) {
@@ -209,7 +216,7 @@ impl RowWriter {
         let prefix = match follows.then(|| key.child_key(old)) {
             None => return Ok(true),
             Some(Some(KeyOfForeign::Key(prefix))) => prefix,
-            Some(Some(KeyOfForeign::Null)) => return Ok(true),
+            Some(Some(KeyOfForeign::Null | KeyOfForeign::Unmatched)) => return Ok(true),
             Some(None) => return Err(Error::Invalid("a key without all columns of a foreign key".into())),
         };
         let above = Above {
@@ -217,8 +224,10 @@ impl RowWriter {
             layout,
             changed,
             index: end.index,
+            in_place: row.past.in_place,
         };
-        let was_child = above.was_child(key, &prefix)?;
+        // Of a key that compares equal, references hold as they did.
+        let was_child = change == KeyChange::Changed && above.was_child(key, &prefix)?;
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
@@ -235,7 +244,7 @@ impl RowWriter {
         }
         match action.changes_children() {
             false => self.refuse(trx, key, &mut children),
-            true => self.cascade(trx, row, above, key, &mut children),
+            true => self.cascade(trx, row, (above, change), key, &mut children),
         }
     }
 
@@ -251,7 +260,7 @@ impl RowWriter {
         &self,
         trx: &mut Trx,
         row: &ChainedRow<'_>,
-        above: Above<'_>,
+        (above, change): (Above<'_>, KeyChange),
         key: &ForeignKey,
         children: &mut Children,
     ) -> Result<bool> {
@@ -277,6 +286,7 @@ impl RowWriter {
         let cascade = Cascade {
             key,
             deletes,
+            is_certain: change == KeyChange::Changed,
             value,
             new_key,
             level: Level {
@@ -286,18 +296,12 @@ impl RowWriter {
                 by: (!deletes).then_some(key),
             },
         };
-        self.cascade_all(trx, &cascade, row.level, children)
+        self.cascade_all(trx, &cascade, children)
     }
 
     /// Passes over the children until one pass has nothing to do: children whose key stays are
     /// still there.
-    fn cascade_all(
-        &self,
-        trx: &mut Trx,
-        cascade: &Cascade<'_>,
-        level: &Level<'_>,
-        children: &mut Children,
-    ) -> Result<bool> {
+    fn cascade_all(&self, trx: &mut Trx, cascade: &Cascade<'_>, children: &mut Children) -> Result<bool> {
         loop {
             let mut any = false;
             loop {
@@ -306,11 +310,9 @@ impl RowWriter {
                     Next::None => break,
                     Next::Unbound => return Ok(false),
                 };
-                level.may_cascade(cascade.key, cascade.deletes, &children.table)?;
-                debug_assert!(
-                    level.count() < LEVELS_MAX,
-                    "the thread's stack has room for no more cascades in cascades"
-                );
+                if cascade.is_certain {
+                    cascade.may_change(&children.table)?;
+                }
                 self.begin_change(trx)?;
                 let before = trx.undo_top();
                 let changed = ChildChange {

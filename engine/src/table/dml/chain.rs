@@ -10,7 +10,7 @@ use crate::table::dml::changed_row::{ChangedRow, Past};
 use crate::txn::{LockMode, ReferenceValue};
 
 /// Rows that a chain of foreign keys may have, the statement's row included.
-pub(super) const LEVELS_MAX: u32 = 15;
+const LEVELS_MAX: u32 = 15;
 
 /// A row in a chain of cascades, and the rows above it.
 #[derive(Clone, Copy)]
@@ -30,13 +30,15 @@ pub(super) struct Above<'a> {
     pub changed: &'a ChangedRow<'a>,
     /// The index to which the children refer.
     pub index: IndexId,
+    /// It becomes one of the past where it is: as in InnoDB, in all indexes at once.
+    pub in_place: bool,
 }
 
 impl Above<'_> {
     /// This row, or one above it, was among the children with this key. As in InnoDB it still
     /// counts, although it is changed: indexes come in their order, and its entry would go later.
     pub fn was_child(&self, key: &ForeignKey, prefix: &[u8]) -> Result<bool> {
-        if self.layout.id == key.child.table && self.index < key.child.index {
+        if self.layout.id == key.child.table && self.index < key.child.index && !self.in_place {
             let old = self.changed.old_key(self.layout, key.child.index)?;
             if old.is_some_and(|old| old.starts_with(prefix)) {
                 return Ok(true);
@@ -145,12 +147,28 @@ impl ChainedRow<'_> {
 pub(super) struct Cascade<'a> {
     pub key: &'a ForeignKey,
     pub deletes: bool,
+    /// False: the key compares equal. Only the row maker knows whether the columns get other bytes.
+    pub is_certain: bool,
     /// Not if `deletes`.
     pub value: ReferenceValue<'a>,
     /// What the parent's key becomes.
     pub new_key: Option<&'a [u8]>,
     /// Of the children.
     pub level: Level<'a>,
+}
+
+impl Cascade<'_> {
+    /// Before a child is changed. `child`: its table.
+    pub fn may_change(&self, child: &Table) -> Result<()> {
+        if let Some(above) = &self.level.above {
+            above.level.may_cascade(self.key, self.deletes, child)?;
+        }
+        debug_assert!(
+            self.level.count() <= LEVELS_MAX,
+            "the thread's stack has room for no more cascades in cascades"
+        );
+        Ok(())
+    }
 }
 
 /// The result of a step: the operation goes on, or runs again.

@@ -34,6 +34,8 @@ pub(in crate::table) struct Past {
     pub is: bool,
     /// False: `was` was not read, because the table had no foreign keys.
     pub known: bool,
+    /// It becomes one of the past at the clustered key that it had.
+    pub in_place: bool,
 }
 
 impl Past {
@@ -42,6 +44,7 @@ impl Past {
         was: false,
         is: false,
         known: true,
+        in_place: false,
     };
     /// Of a row that becomes one of the past.
     pub const BEGINS: Past = Past {
@@ -199,12 +202,22 @@ impl<'a> ChangedRow<'a> {
             .parts
             .iter()
             .any(|part| !matches!(part.image, PartImage::Fixed(_)));
-        let change = match rewritten && has_strings {
+        let change = match rewritten && has_strings && !self.keeps_value(layout, end.index) {
             false => KeyChange::None,
             true if self.has_only_referenced_columns(layout, end) => KeyChange::Changed,
             true => KeyChange::Unknown,
         };
         Ok(Some((old, change)))
+    }
+
+    /// The row moves, and its entry keeps its value: the bytes of all columns that the key does not
+    /// tell.
+    fn keeps_value(&self, layout: &Layout, index: IndexId) -> bool {
+        let (ChangedRow::Moved { entries, new, .. }, Some(ordinal)) = (self, layout.ordinal_of(index)) else {
+            return false;
+        };
+        let of = |entries: &'a [Entry<'a>]| Some(entry_of(layout, entries, ordinal.checked_sub(1)?).ok()?.value);
+        of(entries).is_some_and(|old| of(new.entries) == Some(old))
     }
 
     /// The index has only the columns to which children refer. So their bytes are what changed.
@@ -227,21 +240,21 @@ impl<'a> ChangedRow<'a> {
         let Some(ordinal) = layout.secondary.iter().position(|s| s.index.id == index) else {
             return Err(Error::NoSuchTable(format!("index {index} of table {}", layout.id)));
         };
-        let of = |entries: &'a [Entry<'a>]| entry_of(layout, entries, ordinal as u32);
+        let key_of = |entries: &'a [Entry<'a>]| entry_of(layout, entries, ordinal as u32).map(|entry| entry.key);
         Ok(match *self {
             ChangedRow::Inserted(new) => Some(Keys {
                 old: None,
-                new: Some(of(new.entries)?),
+                new: Some(key_of(new.entries)?),
                 rewritten: false,
             }),
             ChangedRow::Deleted { entries, .. } => Some(Keys {
-                old: Some(of(entries)?),
+                old: Some(key_of(entries)?),
                 new: None,
                 rewritten: false,
             }),
             ChangedRow::Moved { entries, new, .. } => Some(Keys {
-                old: Some(of(entries)?),
-                new: Some(of(new.entries)?),
+                old: Some(key_of(entries)?),
+                new: Some(key_of(new.entries)?),
                 rewritten: true,
             }),
             ChangedRow::Updated(update) => {
@@ -266,9 +279,9 @@ impl<'a> ChangedRow<'a> {
     }
 }
 
-fn entry_of<'a>(layout: &Layout, entries: &'a [Entry<'a>], ordinal: u32) -> Result<&'a [u8]> {
+fn entry_of<'a>(layout: &Layout, entries: &'a [Entry<'a>], ordinal: u32) -> Result<&'a Entry<'a>> {
     if let Some(entry) = entries.iter().find(|e| e.index == ordinal) {
-        return Ok(entry.key);
+        return Ok(entry);
     }
     let of = &layout.secondary[ordinal as usize];
     Err(match of.quarantined {

@@ -11,7 +11,7 @@ use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::{ChangedRow, Past};
 use crate::table::dml::references::row_maker;
 use crate::table::row::child_search::Child;
-use crate::table::row::new_row::{Entry, EntryChange, NewRow, RowUpdate};
+use crate::table::row::new_row::{changes_of, entries_of, NewRow, RowUpdate};
 use crate::table::row::parent_check::parent_key;
 use crate::table::row::past::is_past;
 use crate::txn::{ChildRow, LockMode, MadeEntry, MadeRow, ReferenceValue, Trx};
@@ -32,13 +32,20 @@ impl ChildChange<'_> {
         }
     }
 
+    /// The steps of the change, and of all below it. False: the operation runs again.
+    fn steps(&self, trx: &mut Trx, changed: &ChangedRow<'_>, past: Past, mode: LockMode) -> Result<bool> {
+        let row = ChainedRow {
+            table: self.table,
+            changed,
+            past,
+            mode,
+            level: &self.cascade.level,
+        };
+        self.writer.change_steps(trx, &row)
+    }
+
     fn delete(&self, trx: &mut Trx) -> Result<Step> {
-        let ChildChange {
-            writer,
-            cascade,
-            table,
-            child,
-        } = *self;
+        let (writer, table, child) = (self.writer, self.table, self.child);
         if table.layout().marks_past {
             let before = trx.undo_top();
             match self.end(trx) {
@@ -52,20 +59,13 @@ impl ChildChange<'_> {
         }
         let name = table.name();
         let mut made = MadeRow::default();
-        row_maker(trx, cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
+        row_maker(trx, self.cascade.key, &name)?.entries(child.as_made_of(&name), &mut made)?;
         let entries = entries_of(&made);
         let changed = ChangedRow::Deleted {
             pk: &child.pk,
             entries: &entries,
         };
-        let row = ChainedRow {
-            table,
-            changed: &changed,
-            past: Past::NEVER,
-            mode: LockMode::Exclusive,
-            level: &cascade.level,
-        };
-        if !writer.change_steps(trx, &row)? {
+        if !self.steps(trx, &changed, Past::NEVER, LockMode::Exclusive)? {
             return Ok(Step::Again);
         }
         let locks = writer.trx_sys.locks();
@@ -76,16 +76,13 @@ impl ChildChange<'_> {
 
     /// The child row becomes one of the past. None: it has to be deleted.
     fn end(&self, trx: &mut Trx) -> Result<Option<Step>> {
-        let ChildChange {
-            writer,
-            cascade,
-            table,
-            child,
-        } = *self;
-        debug_assert!(cascade.deletes, "K7: a child ends when its parent is deleted or ends");
-        let (key, layout, name) = (cascade.key, table.layout(), table.name());
+        debug_assert!(
+            self.cascade.deletes,
+            "K7: a child ends when its parent is deleted or ends"
+        );
+        let (child, layout, name) = (self.child, self.table.layout(), self.table.name());
         let (mut before, mut after) = (MadeRow::default(), MadeRow::default());
-        row_maker(trx, key, &name)?.ended(child.as_made_of(&name), &mut before, &mut after)?;
+        row_maker(trx, self.cascade.key, &name)?.ended(child.as_made_of(&name), &mut before, &mut after)?;
         if after.row.is_empty() {
             return Ok(None);
         }
@@ -103,50 +100,29 @@ impl ChildChange<'_> {
             entries: &entries,
             new: &new,
         };
-        let row = ChainedRow {
-            table,
-            changed: &changed,
-            past: Past::BEGINS,
-            mode: LockMode::Exclusive,
-            level: &cascade.level,
-        };
-        if !writer.change_steps(trx, &row)? {
+        if !self.steps(trx, &changed, Past::BEGINS, LockMode::Exclusive)? {
             return Ok(Some(Step::Again));
         }
-        writer.counters.rows_updated.inc();
+        self.writer.counters.rows_updated.inc();
         Ok(Some(Step::Changed))
     }
 
     /// The form that the child row had before the cascade stays as a row of the past.
     fn add_past(&self, trx: &mut Trx, past: &MadeRow) -> Result<bool> {
-        let ChildChange {
-            writer, cascade, table, ..
-        } = *self;
-        if !is_past(table.layout(), &past.row) {
-            return Err(other_row(&table.name()));
+        let layout = self.table.layout();
+        if !is_past(layout, &past.row) {
+            return Err(other_row(&self.table.name()));
         }
-        debug_assert!(table.layout().marks_past, "only such a table has rows of the past");
+        debug_assert!(layout.marks_past, "only such a table has rows of the past");
         let entries = entries_of(past);
         let new = NewRow::new(&past.pk, &past.row, &entries);
-        let row = ChainedRow {
-            table,
-            changed: &ChangedRow::Inserted(&new),
-            past: Past::BEGINS,
-            mode: LockMode::Shared,
-            level: &cascade.level,
-        };
-        let added = writer.change_steps(trx, &row)?;
-        writer.counters.rows_inserted.inc();
+        let added = self.steps(trx, &ChangedRow::Inserted(&new), Past::BEGINS, LockMode::Shared)?;
+        self.writer.counters.rows_inserted.inc();
         Ok(added)
     }
 
     fn update(&self, trx: &mut Trx) -> Result<Step> {
-        let ChildChange {
-            writer,
-            cascade,
-            table,
-            child,
-        } = *self;
+        let (writer, cascade, table, child) = (self.writer, self.cascade, self.table, self.child);
         let (key, layout, name) = (cascade.key, table.layout(), table.name());
         let (mut before, mut after, mut past) = (MadeRow::default(), MadeRow::default(), MadeRow::default());
         row_maker(trx, key, &name)?.changed(
@@ -182,14 +158,14 @@ impl ChildChange<'_> {
                 new: &new,
             },
         };
-        let row = ChainedRow {
-            table,
-            changed: &changed,
-            past: Past::NEVER,
-            mode: LockMode::Shared,
-            level: &cascade.level,
-        };
-        let done = match writer.change_steps(trx, &row) {
+        debug_assert!(
+            cascade.is_certain || matches!(cascade.value, ReferenceValue::Parent { .. }),
+            "only an UPDATE cascade may change nothing"
+        );
+        if !cascade.is_certain {
+            cascade.may_change(table)?;
+        }
+        let done = match self.steps(trx, &changed, Past::NEVER, LockMode::Shared) {
             Ok(true) if !past.row.is_empty() => self.add_past(trx, &past),
             done => done,
         };
@@ -236,7 +212,7 @@ fn follows(cascade: &Cascade<'_>, layout: &Layout, after: &MadeRow) -> Result<bo
     Ok(match wanted {
         Some(KeyOfForeign::Key(wanted)) => child_key.starts_with(&wanted),
         Some(KeyOfForeign::Null) => parent_key(key, child_key)?.is_none(),
-        None => false,
+        Some(KeyOfForeign::Unmatched) | None => false,
     })
 }
 
@@ -256,35 +232,4 @@ fn key_in<'a>(layout: &Layout, of: &'a MadeRow, index: IndexId) -> Result<&'a [u
 fn has_clustered_column(layout: &Layout, key: &ForeignKey) -> bool {
     let of_key = |part: &str| key.spec.columns.iter().any(|column| same_column(column, part));
     layout.pk_parts.iter().any(|part| of_key(&part.column))
-}
-
-fn entries_of(made: &MadeRow) -> Vec<Entry<'_>> {
-    made.entries.iter().map(as_entry).collect()
-}
-
-fn as_entry(of: &MadeEntry) -> Entry<'_> {
-    Entry {
-        index: of.index,
-        user_key_len: of.user_key_len,
-        has_null: of.has_null,
-        key: &of.key,
-        value: &of.value,
-    }
-}
-
-/// The entries that differ.
-fn changes_of<'a>(old: &[Entry<'a>], new: &[Entry<'a>]) -> Vec<EntryChange<'a>> {
-    let change = |new: &Entry<'a>| {
-        let old = old.iter().find(|old| old.index == new.index)?;
-        let differs = old.key != new.key || old.value != new.value;
-        differs.then_some(EntryChange {
-            index: new.index,
-            user_key_len: new.user_key_len,
-            has_null: new.has_null,
-            old_key: old.key,
-            new_key: new.key,
-            new_value: new.value,
-        })
-    };
-    new.iter().filter_map(change).collect()
 }

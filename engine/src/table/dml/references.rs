@@ -38,7 +38,7 @@ pub(in crate::table) struct References {
 /// A parent that was not found before the row was changed.
 struct Missing {
     key: Arc<ForeignKey>,
-    /// None: the foreign key is unbound.
+    /// None: the foreign key is unbound, or no parent row can have the values.
     parent_key: Option<Vec<u8>>,
     /// The row's own old entry, or one above in a chain, which does not count as a parent.
     gone: Option<Vec<u8>>,

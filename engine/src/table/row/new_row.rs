@@ -1,5 +1,6 @@
 //! The types in which callers describe a change of a row. Keys and rows are bytes that the caller
 //! has made.
+use crate::txn::{MadeEntry, MadeRow};
 
 /// A secondary entry of a row that is inserted or deleted.
 #[derive(Clone, Copy, Debug, Default)]
@@ -14,6 +15,18 @@ pub struct Entry<'a> {
     pub key: &'a [u8],
     /// Raw bytes of the columns that cannot be decoded from the key.
     pub value: &'a [u8],
+}
+
+impl<'a> Entry<'a> {
+    fn of(made: &'a MadeEntry) -> Entry<'a> {
+        Entry {
+            index: made.index,
+            user_key_len: made.user_key_len,
+            has_null: made.has_null,
+            key: &made.key,
+            value: &made.value,
+        }
+    }
 }
 
 /// A row that is inserted, or moved to another clustered key.
@@ -56,4 +69,26 @@ pub struct EntryChange<'a> {
     pub old_key: &'a [u8],
     pub new_key: &'a [u8],
     pub new_value: &'a [u8],
+}
+
+/// The entries of a row that a row maker has made.
+pub fn entries_of(made: &MadeRow) -> Vec<Entry<'_>> {
+    made.entries.iter().map(Entry::of).collect()
+}
+
+/// The entries that differ between two forms of a row.
+pub fn changes_of<'a>(old: &[Entry<'a>], new: &[Entry<'a>]) -> Vec<EntryChange<'a>> {
+    let change = |new: &Entry<'a>| {
+        let old = old.iter().find(|old| old.index == new.index)?;
+        let differs = old.key != new.key || old.value != new.value;
+        differs.then_some(EntryChange {
+            index: new.index,
+            user_key_len: new.user_key_len,
+            has_null: new.has_null,
+            old_key: old.key,
+            new_key: new.key,
+            new_value: new.value,
+        })
+    };
+    new.iter().filter_map(change).collect()
 }

@@ -7,6 +7,7 @@
 //! Called by row changes, by loads and by checks, with no latch held.
 use crate::base::{planted, Error, Mutant, Result};
 use crate::pool::Pool;
+use crate::table::catalog::byte_strings;
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::{foreign_prefix, put_image, ForeignEnd, ForeignKey, KeyOfForeign};
 use crate::table::catalog::table::Table;
@@ -66,9 +67,17 @@ impl ParentCheck {
         let mut parent = Vec::new();
         for (part, value) in layout.parts(ordinal).iter().zip(made) {
             // It was bound without the child's parts: whether types fit is checked here.
-            match value.image.as_ref().filter(|_| part.domain == value.domain) {
-                Some(image) => put_image(&mut parent, &part.shape, false, image),
-                None => return Ok(Some(None)),
+            let image = value.image.as_deref().unwrap_or_default();
+            match part.domain == value.domain {
+                true => put_image(&mut parent, &part.shape, false, image),
+                false if !byte_strings::are_comparable(&part.domain, &value.domain) => return Ok(Some(None)),
+                false => {
+                    let is_fixed = byte_strings::is_fixed(&value.domain);
+                    match byte_strings::converted(image, is_fixed, &part.shape.image) {
+                        Some(image) => put_image(&mut parent, &part.shape, false, &image),
+                        None => return Ok(Some(None)),
+                    }
+                }
             }
         }
         match foreign_prefix(&end.shape, &parent) == Some(&parent[..]) {
@@ -159,7 +168,8 @@ fn cut_short() -> Error {
 }
 
 /// The key of the parent's index that `child`, a key of the child's index, refers to. None: a
-/// column is NULL, so it refers to nothing. Some(None): the foreign key is unbound.
+/// column is NULL, so it refers to nothing. Some(None): the foreign key is unbound, or no parent
+/// row can have the values.
 pub(in crate::table) fn parent_key(key: &ForeignKey, child: &[u8]) -> Result<Option<Option<Vec<u8>>>> {
     if key.is_null(child).ok_or_else(cut_short)? {
         return Ok(None);

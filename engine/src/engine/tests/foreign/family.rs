@@ -2,9 +2,9 @@
 //! knows such fields.
 //!
 //! Columns: `id ref? ~word -` are an integer, a nullable one, and a word. Words compare without
-//! regard to case: an entry has the spelling as its value. `*body` is not indexed. Rows are their
-//! fields, `-` is NULL. In a shape with a past a row is of the past unless its column `end` is
-//! [`NEVER`].
+//! regard to case: an entry has the spelling as its value. `*body` is not indexed. `=two` is a
+//! BINARY(2), `+bytes` a VARBINARY. Rows are their fields, `-` is NULL. In a shape with a past a row
+//! is of the past unless its column `end` is [`NEVER`].
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::tests::fixture::config;
@@ -13,6 +13,7 @@ use crate::engine::Engine;
 use crate::index::key_shape::{LevelForm, PartImage, PartShape, StringLevel};
 use crate::io::Disk;
 use crate::table::catalog::foreign_key::begins_with;
+use crate::table::row::new_row::{changes_of, entries_of};
 use crate::table::*;
 use crate::txn::{ChildRow, Isolation, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker, ThreadWaiter, Trx};
 use smallvec::SmallVec;
@@ -25,8 +26,41 @@ pub use ForeignAction::{Cascade, NoAction, Restrict, SetNull};
 #[derive(Clone)]
 struct Column {
     name: String,
-    is_word: bool,
+    kind: Kind,
     nullable: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Kind {
+    Integer,
+    Word,
+    Binary,
+    Varbinary,
+}
+
+impl Kind {
+    fn of(text: &str) -> Kind {
+        match text.as_bytes()[0] {
+            b'~' | b'*' => Kind::Word,
+            b'=' => Kind::Binary,
+            b'+' => Kind::Varbinary,
+            _ => Kind::Integer,
+        }
+    }
+    fn domain(self) -> &'static str {
+        ["int", "word", "binary(2)", "string binary"][self as usize]
+    }
+    fn image(self) -> PartImage {
+        let level = StringLevel {
+            form: LevelForm::Plain,
+            unit: 1,
+            space: [b' ', 0, 0, 0],
+        };
+        match self {
+            Kind::Integer | Kind::Binary => PartImage::Fixed(2),
+            Kind::Word | Kind::Varbinary => PartImage::String(SmallVec::from_elem(level, 1)),
+        }
+    }
 }
 
 /// Columns, and for each whether it is descending.
@@ -66,8 +100,8 @@ impl Shape {
     /// `pk`: columns of the clustered key.
     pub fn new(name: &str, columns: &str, pk: &str) -> Shape {
         let column = |text: &str| Column {
-            name: text.trim_matches(['?', '~', '*']).to_string(),
-            is_word: text.starts_with(['~', '*']),
+            name: text.trim_matches(['?', '~', '*', '=', '+']).to_string(),
+            kind: Kind::of(text),
             nullable: text.ends_with('?'),
         };
         let mut shape = Shape {
@@ -96,6 +130,10 @@ impl Shape {
     }
     pub fn unique(mut self, columns: &str) -> Shape {
         self.indexes.push((self.parts(columns), true));
+        self
+    }
+    pub fn without_last_index(mut self) -> Shape {
+        self.indexes.pop();
         self
     }
     /// As with system versioning: it has a column `end`.
@@ -129,24 +167,16 @@ impl Shape {
     }
 
     fn key_parts(&self, parts: &Parts) -> Vec<KeyPart> {
-        let level = StringLevel {
-            form: LevelForm::Plain,
-            unit: 1,
-            space: [b' ', 0, 0, 0],
-        };
         let part = |(at, desc): &(usize, bool)| {
             let column = &self.columns[*at];
             KeyPart {
                 column: column.name.clone(),
-                domain: if column.is_word { "word" } else { "int" }.into(),
+                domain: column.kind.domain().into(),
                 is_whole: true,
                 shape: PartShape {
                     nullable: column.nullable,
                     inverted: *desc,
-                    image: match column.is_word {
-                        true => PartImage::String(SmallVec::from_elem(level, 1)),
-                        false => PartImage::Fixed(2),
-                    },
+                    image: column.kind.image(),
                 },
             }
         };
@@ -177,8 +207,13 @@ impl Shape {
             }
             match &row[*at] {
                 None => assert!(column.nullable, "{} of {} is NULL", column.name, self.name),
-                Some(word) if column.is_word => {
+                Some(word) if column.kind == Kind::Word => {
                     image.extend(word.to_lowercase().bytes());
+                    image.extend([0, 0]);
+                }
+                Some(bytes) if column.kind == Kind::Binary => image.extend(bytes.bytes()),
+                Some(bytes) if column.kind == Kind::Varbinary => {
+                    image.extend(bytes.bytes());
                     image.extend([0, 0]);
                 }
                 Some(number) => {
@@ -204,7 +239,7 @@ impl Shape {
         let pk = self.pk(row);
         let entry = |(i, (parts, _)): (usize, &(Parts, bool))| {
             let user_key = self.key(parts, row);
-            let words = parts.iter().filter(|(at, _)| self.columns[*at].is_word);
+            let words = parts.iter().filter(|(at, _)| self.columns[*at].kind == Kind::Word);
             let spellings: Vec<&str> = words.map(|(at, _)| row[*at].as_deref().unwrap_or("")).collect();
             MadeEntry {
                 index: i as u32,
@@ -220,6 +255,10 @@ impl Shape {
             keeps_unindexed: false,
             pk,
         }
+    }
+    pub fn add_to_load(&self, load: &mut TableLoad, row: &Fields) -> Result<()> {
+        let made = self.made(row);
+        load.add(&made.pk, &made.row, &entries_of(&made))
     }
     /// The columns of the foreign keys that no index serves stay.
     fn keeps_unindexed(&self, old: &Fields, new: &Fields) -> bool {
@@ -237,26 +276,19 @@ impl Shape {
     }
     /// The values as they compare; None: one is NULL.
     fn values(&self, columns: &[String], row: &Fields) -> Option<Vec<String>> {
-        let value = |name: &String| row[self.column(name)].as_ref().map(|word| word.to_lowercase());
+        let value = |name: &String| {
+            let at = self.column(name);
+            let value = row[at].as_ref()?;
+            Some(match self.columns[at].kind {
+                Kind::Word => value.to_lowercase(),
+                _ => value.clone(),
+            })
+        };
         columns.iter().map(value).collect()
     }
 }
 
 pub type Shapes = Arc<BTreeMap<String, Shape>>;
-
-fn entries(made: &MadeRow) -> Vec<Entry<'_>> {
-    let mut list = Vec::new();
-    for of in &made.entries {
-        list.push(Entry {
-            index: of.index,
-            user_key_len: of.user_key_len,
-            has_null: of.has_null,
-            key: &of.key,
-            value: &of.value,
-        });
-    }
-    list
-}
 
 /// Makes the rows of cascades.
 pub struct Maker(pub Shapes);
@@ -393,7 +425,7 @@ impl Family {
 
     pub fn insert(&self, trx: &mut Trx, table: &str, row: &str) -> Result<()> {
         let made = self.shapes[table].made(&fields(row));
-        let list = entries(&made);
+        let list = entries_of(&made);
         let new = NewRow::new(&made.pk, &made.row, &list);
         let opened = self.opened(table)?;
         self.store().rows().insert(trx, &opened, &new, false)
@@ -408,29 +440,18 @@ impl Family {
     pub fn delete(&self, trx: &mut Trx, table: &str, row: &str) -> Result<()> {
         let made = self.shapes[table].made(&fields(row));
         let (opened, rows) = (self.opened(table)?, self.store().rows());
-        rows.delete(trx, &opened, &made.pk, &entries(&made))
+        rows.delete(trx, &opened, &made.pk, &entries_of(&made))
     }
     pub fn update(&self, trx: &mut Trx, table: &str, from: &str, to: &str) -> Result<()> {
         let (shape, opened, rows) = (&self.shapes[table], self.opened(table)?, self.store().rows());
         let (old_fields, new_fields) = (fields(from), fields(to));
         let (old, new) = (shape.made(&old_fields), shape.made(&new_fields));
-        let (old_list, new_list) = (entries(&old), entries(&new));
+        let (old_list, new_list) = (entries_of(&old), entries_of(&new));
         if old.pk != new.pk || shape.is_past(&old_fields) != shape.is_past(&new_fields) {
             let new = NewRow::new(&new.pk, &new.row, &new_list);
             return rows.move_row(trx, &opened, &old.pk, &old_list, &new, false);
         }
-        let differs = |(old, new): &(&Entry<'_>, &Entry<'_>)| old.key != new.key || old.value != new.value;
-        let both = old_list.iter().zip(&new_list).filter(differs);
-        let changes: Vec<EntryChange<'_>> = both
-            .map(|(old, new)| EntryChange {
-                index: new.index,
-                user_key_len: new.user_key_len,
-                has_null: new.has_null,
-                old_key: old.key,
-                new_key: new.key,
-                new_value: new.value,
-            })
-            .collect();
+        let changes = changes_of(&old_list, &new_list);
         let update = RowUpdate {
             pk: &new.pk,
             row: &new.row,
@@ -566,10 +587,9 @@ pub fn why(done: Result<()>) -> String {
 impl Family {
     pub fn add_to(&self, bulk: &mut BulkInsert, trx: &mut Trx, table: &str, row: &str) -> Result<()> {
         let made = self.shapes[table].made(&fields(row));
-        bulk.add(trx, &made.pk, &made.row, &entries(&made))
+        bulk.add(trx, &made.pk, &made.row, &entries_of(&made))
     }
     pub fn add_to_load(&self, load: &mut TableLoad, table: &str, row: &str) -> Result<()> {
-        let made = self.shapes[table].made(&fields(row));
-        load.add(&made.pk, &made.row, &entries(&made))
+        self.shapes[table].add_to_load(load, &fields(row))
     }
 }

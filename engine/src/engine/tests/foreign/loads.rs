@@ -59,7 +59,7 @@ fn what_is_carried_over_is_not_checked() {
     t.commit(trx);
     let mode = || CreateMode {
         replaces: Some("c"),
-        unchecked: false,
+        ..CreateMode::default()
     };
     let add = |t: &mut Family, shape: Shape| {
         let made = t.store().tables().create_table_as(&shape.name, &shape.spec(), mode());

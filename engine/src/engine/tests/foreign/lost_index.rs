@@ -169,7 +169,7 @@ fn a_rebuild_may_go_without_the_index() {
     let tables = t.store().tables();
     let checked = CreateMode {
         replaces: Some("c"),
-        unchecked: false,
+        ..CreateMode::default()
     };
     tables
         .create_table_as("new", &t.shapes["c"].spec(), checked)

@@ -241,3 +241,31 @@ fn chains_go_on_below_a_child_that_ends() {
     assert_eq!(t.rows("g"), ["2 2"]);
     t.check();
 }
+
+/// A row that is its own parent. As in InnoDB, it ends if it keeps its clustered key: all of its
+/// entries are of the past at once then. Else its entry in the child's index goes too late.
+#[test]
+fn a_row_that_is_its_own_parent_ends_in_place() {
+    for action in [Restrict, SetNull, Cascade] {
+        for pk in ["n end", "n"] {
+            let own = Shape::new("s", "n id up? end", pk).index("id").index("up").with_past();
+            let t = Family::create(SimDisk::new(1), &[own.foreign("f", "up", "s id", action, action)]);
+            t.fill("s", &["1 5 5 999"]);
+            let ended = why(update(&t, "s", "1 5 5 999", "1 5 5 7"));
+            match (pk, action) {
+                ("n end", Restrict) => assert_eq!(ended, "children: f of s"),
+                _ => assert_eq!(ended, "done", "{pk}"),
+            }
+            if ended == "done" {
+                assert_eq!(t.rows("s"), ["1 5 5 7"], "{pk}");
+            }
+            t.fill("s", &["2 6 6 999", "3 6 6 999"]);
+            let shared = why(update(&t, "s", "2 6 6 999", "2 6 6 8"));
+            match action {
+                Restrict => assert_eq!(shared, "children: f of s", "{pk}: of another row"),
+                _ => assert_eq!(shared, "done", "{pk}"),
+            }
+            t.check();
+        }
+    }
+}

@@ -3,11 +3,9 @@
 //! As in the server, the statement has its table to itself: transactions that used the table end
 //! before it. It is passed over while a prepared transaction has changed the table. It is all or
 //! nothing, and durable on return.
-use super::shapes::shapes;
-use super::twin::{Key, Lost, PARENT, TABLES};
+use super::twin::{Key, State, PARENT, TABLES};
 use super::{Life, SLOTS};
 use crate::base::{Error, Result};
-use crate::engine::tests::foreign::family::Family;
 use crate::engine::tests::sim::world::Step;
 use crate::txn::Isolation;
 use std::collections::BTreeSet;
@@ -16,6 +14,8 @@ use std::collections::BTreeSet;
 const CRASH_PERCENT: u64 = 25;
 /// Changes of the disk that such a crash waits for, at most.
 const CHANGES_MAX: u64 = 12;
+/// Of 100 statements, how many rebuild the table.
+const REBUILD_PERCENT: u64 = 30;
 /// Of 100 moments to drop an index, how many are used: most of the time a table has its index.
 const LOSE_PERCENT: u64 = 40;
 /// Of 100 statements that drop an index, how many have checks on, and must be refused.
@@ -27,10 +27,10 @@ impl Life {
             true => self.random.below(TABLES.len() as u64) as usize,
             false => 1 + self.random.below(TABLES.len() as u64 - 1) as usize,
         };
-        let is_lost = self.now.lost[table];
+        let (is_lost, rebuilds) = (self.now.lost[table], self.random.chance(REBUILD_PERCENT));
         let mut prepared = self.now.prepared.values().flatten();
         let is_used = prepared.any(|((changed, _), _)| *changed == table);
-        if is_used || !is_lost && !self.random.chance(LOSE_PERCENT) {
+        if is_used || !is_lost && !rebuilds && !self.random.chance(LOSE_PERCENT) {
             return Ok(());
         }
         for slot in 0..SLOTS as usize {
@@ -50,6 +50,7 @@ impl Life {
             self.disk.crash_at(self.disk.changes() + after);
         }
         match is_lost {
+            _ if rebuilds => self.rebuild(table)?,
             true => self.regain(table)?,
             false => self.lose(table)?,
         }
@@ -69,8 +70,8 @@ impl Life {
         }
         self.orphans |= table == PARENT;
         self.seen.lost += dropped.is_ok() as u64;
-        let lost = self.with(table, true);
-        self.defined("DROP INDEX", dropped, lost)
+        let next = self.with(table, true);
+        self.defined("DROP INDEX", dropped, next)
     }
 
     /// What a crash has cut short is undone before: an index is built of committed rows.
@@ -80,8 +81,8 @@ impl Life {
             return Ok(());
         }
         self.family.store().indexes().resume_freeing();
-        let lost = self.with(table, false);
-        let with = Family::of(self.family.engine.clone(), &shapes(&self.actions, &self.past, &lost));
+        let next = self.with(table, false);
+        let with = self.family_of(&next);
         let own = self.now.rows.iter().filter(|(key, _)| key.0 == table);
         let values: BTreeSet<Option<u64>> = own.clone().map(|(_, second)| *second).collect();
         let has_duplicates = table == PARENT && values.len() < own.clone().count();
@@ -101,31 +102,30 @@ impl Life {
             _ => {}
         }
         self.seen.regained += added.is_ok() as u64;
-        self.defined("ADD INDEX", added, lost)
+        self.defined("ADD INDEX", added, next)
     }
 
-    fn committed_rows(&self, table: &str) -> Result<Vec<String>> {
+    pub(super) fn committed_rows(&self, table: &str) -> Result<Vec<String>> {
         let mut trx = self.family.begin_at(Isolation::RepeatableRead);
         let rows = self.family.rows_seen(&mut trx, table)?;
         self.family.engine.commit(&mut trx, true)?;
         Ok(rows)
     }
 
-    fn with(&self, table: usize, is_lost: bool) -> Lost {
-        let mut lost = self.now.lost;
-        lost[table] = is_lost;
-        lost
+    fn with(&self, table: usize, is_lost: bool) -> State {
+        let mut next = self.now.clone();
+        next.lost[table] = is_lost;
+        next
     }
 
-    fn defined(&mut self, what: &str, done: Result<()>, lost: Lost) -> Step {
-        let mut next = self.now.clone();
-        next.lost = lost;
+    /// `next`: what the twin is after the statement.
+    pub(super) fn defined(&mut self, what: &str, done: Result<()>, next: State) -> Step {
         self.ended(what, done, next)?;
-        self.family = Family::of(
-            self.family.engine.clone(),
-            &shapes(&self.actions, &self.past, &self.now.lost),
-        );
-        Ok(())
+        self.family = self.family_of(&self.now);
+        match self.is_gone() {
+            true => Ok(()),
+            false => self.family.misnamed().map_or(Ok(()), Err),
+        }
     }
 
     /// CHECK TABLE ... EXTENDED of all tables: it reports the twin's orphans, and no others.

@@ -7,9 +7,11 @@
 //! row may be an orphan.
 //!
 //! Some inserts have company: once the parent was looked for, another transaction tries to delete
-//! it. `indexes`: children lose the index of their foreign key, and get it back (K6). In some lives
-//! p loses its own: its rows may leave orphans then, and those of the twin must be reported.
+//! it. `renames`: a table is rebuilt, and its columns get new names. `indexes`: children lose the
+//! index of their foreign key, and get it back (K6). In some lives p loses its own: its rows may
+//! leave orphans then, and those of the twin must be reported.
 mod indexes;
+mod renames;
 mod shapes;
 mod twin;
 
@@ -26,11 +28,11 @@ use crate::engine::Engine;
 use crate::io::sim::SimDisk;
 use crate::table::Savepoint;
 use crate::txn::{Isolation, Trx};
-use shapes::shapes;
+use shapes::{names, shapes};
 use std::cell::Cell;
 use std::rc::Rc;
 use std::sync::Arc;
-use twin::{Actions, Key, Lost, Own, Pasts, Refusal, Rows, State, Statement, Twin, PARENT, SELF, TABLES};
+use twin::{Actions, Key, Lost, Own, Pasts, Refusal, Renamed, Rows, State, Statement, Twin, PARENT, SELF, TABLES};
 
 const USUAL: u64 = if cfg!(feature = "tiny-pages") { 400 } else { 30 };
 const OPS: u64 = 150;
@@ -54,7 +56,8 @@ type Company = Rc<Cell<Option<(Key, Result<()>)>>>;
 struct Seen {
     lost: u64,
     regained: u64,
-    /// A crash ended DROP INDEX or ADD INDEX.
+    rebuilt: u64,
+    /// A crash ended DROP INDEX, ADD INDEX or a rebuild.
     cut_short: u64,
     refused_by_lost: u64,
     with_orphans: u64,
@@ -110,7 +113,7 @@ impl Life {
         Life {
             setup,
             random,
-            family: Family::create_in(engine, &shapes(&actions, &past, &Lost::default())),
+            family: Family::create_in(engine, &shapes(&actions, &past, &Lost::default(), &Renamed::default())),
             disk,
             actions,
             parent_too,
@@ -167,23 +170,33 @@ impl Life {
         let engine = open(&self.disk, &self.setup).map_err(|e| format!("the engine does not start: {e}"))?;
         self.losers = LoserRollback::new(engine.in_doubt.take_losers());
         self.losers_left = true;
-        let mut lost = Lost::default();
-        for (lost, table) in lost.iter_mut().zip(TABLES) {
+        let (mut lost, mut renamed) = (Lost::default(), Renamed::default());
+        for (n, table) in TABLES.iter().enumerate() {
             let table = engine.store().tables().open_table(table).map_err(|e| e.to_string())?;
-            *lost = table.layout().secondary.is_empty();
+            lost[n] = table.layout().secondary.is_empty();
+            renamed[n] = table.layout().pk_parts[0].column != names(n, &Renamed::default())[0];
         }
-        self.family = Family::of(engine, &shapes(&self.actions, &self.past, &lost));
+        self.family = Family::of(engine, &shapes(&self.actions, &self.past, &lost, &renamed));
+        self.family
+            .drop_rebuilt()
+            .map_err(|e| format!("what was not finished: {e}"))?;
         let rows = self.read()?;
         let prepared = self.family.engine.in_doubt.prepared();
         let mut prepared: Vec<u32> = prepared.iter().map(super::xid_number).collect();
         prepared.sort();
-        let is_it =
-            |state: &State| state.rows == rows && prepared.iter().eq(state.prepared.keys()) && state.lost == lost;
+        let is_it = |state: &State| {
+            let definitions = (state.lost, state.renamed) == (lost, renamed);
+            state.rows == rows && prepared.iter().eq(state.prepared.keys()) && definitions
+        };
         match self.doubt.take() {
             _ if is_it(&self.now) => {}
             Some(other) if is_it(&other) => self.now = other,
-            _ => return Err(format!("after a crash: {rows:?}, {lost:?}, expected {:?}", self.now)),
+            _ => {
+                let found = format!("{rows:?}, {lost:?}, {renamed:?}");
+                return Err(format!("after a crash: {found}, expected {:?}", self.now));
+            }
         }
+        self.family.misnamed().map_or(Ok(()), Err)?;
         self.no_orphan()
     }
     fn read(&self) -> std::result::Result<Rows, String> {
@@ -547,6 +560,7 @@ impl Seen {
     fn add(&mut self, other: &Seen) {
         self.lost += other.lost;
         self.regained += other.regained;
+        self.rebuilt += other.rebuilt;
         self.cut_short += other.cut_short;
         self.refused_by_lost += other.refused_by_lost;
         self.with_orphans += other.with_orphans;
@@ -565,16 +579,18 @@ fn random_families_have_no_orphans() {
     let Seen {
         lost,
         regained,
+        rebuilt,
         cut_short,
         refused_by_lost,
         with_orphans,
     } = seen;
-    println!("{lives} families: indexes lost {lost}, regained {regained}, cut short by a crash {cut_short}");
+    println!("{lives} families: indexes lost {lost}, regained {regained}; {rebuilt} tables rebuilt with new names");
+    println!("definitions cut short by a crash: {cut_short}");
     println!("refused because an index was lost: {refused_by_lost}; tables with orphans, at three checks each: {with_orphans}");
     if lives >= 400 {
         assert!(
-            lost * 2 > lives && regained * 2 > lives,
-            "else they would show nothing of K6"
+            lost * 2 > lives && regained * 2 > lives && rebuilt * 2 > lives,
+            "else they would show nothing of K6, and of new names"
         );
         assert!(refused_by_lost * 2 > lives && cut_short * 20 > lives, "nor of these");
     }

@@ -21,6 +21,9 @@ pub type Pasts = [bool; 4];
 /// The tables that have lost their index.
 pub type Lost = [bool; 4];
 
+/// The tables whose columns have their other names.
+pub type Renamed = [bool; 4];
+
 /// What a crash must leave.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct State {
@@ -28,6 +31,7 @@ pub struct State {
     /// The changes of prepared transactions.
     pub prepared: BTreeMap<u32, Own>,
     pub lost: Lost,
+    pub renamed: Renamed,
 }
 
 #[derive(Clone, Copy, PartialEq, Debug)]
