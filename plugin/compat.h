@@ -178,6 +178,7 @@ inline bool open_graph(TABLE *) { return false; }
 inline bool searches_graph(const TABLE *) { return false; }
 inline int next_of_graph_search(TABLE *) { return HA_ERR_END_OF_FILE; }
 inline const void *graph_cache_in_transactions() { return nullptr; }
+inline void commit_graph_cache(THD *, bool) {}
 #else
 /* Null: the table has none. */
 inline const KEY *vector_index(const TABLE *table)
@@ -193,6 +194,12 @@ inline bool searches_graph(const TABLE *table) { return table->hlindex && table-
 inline int next_of_graph_search(TABLE *table) { return table->hlindex_read_next(); }
 /* What the server's cache of graphs is in the list of a transaction's participants. */
 inline const void *graph_cache_in_transactions() { return mhnsw_plugin ? mhnsw_plugin->data : nullptr; }
+/* The cache's part of a commit; the server's own call then finds nothing to do. */
+inline void commit_graph_cache(THD *thd, bool all)
+{
+  if (mhnsw_plugin)
+    (void) static_cast<transaction_participant *>(mhnsw_plugin->data)->commit(thd, all);
+}
 #endif
 
 } // namespace sluice

@@ -303,6 +303,9 @@ int Connection::commit(bool all)
   const bool durable= m_after_turn ? !is_applier && !planted(Mutant::ClientAnsweredEarly) : (!m_ordered && !m_applied) || m_xa_prepared;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
+  /* V5. The server would do it after this function, which may wait for the log. */
+  if (unlikely(!m_graphs.empty()))
+    commit_graph_cache(m_thd, all);
   thd_wakeup_subsequent_commits(m_thd, 0);
   int error= 0;
   if (m_started)

@@ -192,6 +192,16 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
 #endif
 }
 
+/* As the server does it, which would leave a main table without a definition. */
+static int refuse_long_reference(uint length)
+{
+  constexpr uint LENGTH_MAX= 256;
+  if (length <= LENGTH_MAX)
+    return 0;
+  my_printf_error(ER_TOO_LONG_KEY, "Primary key was too long for vector indexes, max length is %u bytes", MYF(0), LENGTH_MAX);
+  return HA_WRONG_CREATE_OPTION;
+}
+
 /* ---- the statements ---- */
 
 int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
@@ -208,9 +218,13 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     refused= foreign.of_create(ha_thd(), name, form, info);
   if (refused)
     return refused;
-  /* To define the graph the server asks for it before it opens the table. */
   if (vector_index(form))
+  {
+    /* To define the graph the server asks for it before it opens the table. */
     set_ref_length(*Codec::build(form), form);
+    if (const int error= refuse_long_reference(ref_length))
+      return error;
+  }
   const Definition definition(form, info->tmp_table(), foreign);
   slc_err error= slc_table_create(engine, name, &definition.def);
   if (error == SLC_OK && info->auto_increment_value > 1)
@@ -231,6 +245,9 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     write_statistics_again(name);
   }
 #endif
+  /* If the graph cannot be made, the server forgets the main table. */
+  if (error && is_graph)
+    slc_table_drop(engine, std::string(name).substr(0, graph_suffix_at(name)).c_str(), nullptr);
   const int server= server_error(error, ha_thd(), name);
   if (error == SLC_FOREIGN_UNFIT && foreign.replaces())
     /* As InnoDB says it, which notices when the copy takes the table's place. */

@@ -173,7 +173,7 @@ int ha_sluice::read_found_by_graph(uchar *record)
    the rows: it also asks for rows by reference that it found before. */
 int ha_sluice::found_by_graph(uchar *record)
 {
-  constexpr int PASS_OVER= HA_ERR_RECORD_DELETED;
+  constexpr int PASS_OVER= SLUICE_ERR_FIRST - 1; // no error of the server, nor of this engine
   int error= read_found_by_graph(record);
   if (error != HA_ERR_KEY_NOT_FOUND || (m_lock == SLC_LOCK_EXCLUSIVE && thd_sql_command(ha_thd()) != SQLCOM_SELECT))
     return error;

@@ -12,7 +12,7 @@
    V4 A reader of the graph waits for no transaction: it may hold the lock of the shared cache, which
       the commit of that transaction waits for.
    V5 In a commit, a change is visible before the server removes the changed nodes from the shared
-      cache. So no older node can come back to the cache.
+      cache, which follows at once. So no older node can come back to the cache.
    V6 A search returns rows that the statement may see, and in the order of the vectors that it sees.
       It passes over a row that is gone, or whose vector is another one in the graph.
    V7 A reference names one row as long as the row exists. What would change references without the
