@@ -29,6 +29,8 @@
 #   make lab          every experiment at its smallest size, one report (about 30 minutes); see lab/README.md
 #   make kill         ROUNDS of kill -9 under 8 writing clients, as many while definitions change, and as many with tables of InnoDB in
 #                     the same transactions, with an account of every row and table; soak: MINUTES of each
+#   make vectors      VECTOR indexes with MariaDB 11.8 (root): kill -9 among changes, definitions and searches; then the graph is
+#                     compared with the rows, and searches with a search through all rows (VECTORS='--rounds 40 --binlog')
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them); NODES=3: over the nodes of a Galera cluster
 #   make online-alter ADD INDEX and rebuilds with LOCK=NONE beside writers: their rate, and 50 times KILL or kill -9 in the middle; on a
@@ -181,13 +183,15 @@ packages-test:
 
 # ---- the shim (C++) --------------------------------------------------------------------------------------------------
 source := $(out)/server-source
-# Generated headers first. The server's headers are system headers to the compiler: their warnings are not ours.
+# Generated headers first. The server's headers are system headers to the compiler: their warnings are not ours. zlib's header came
+# with the server's packages where the system has none.
 CXXFLAGS ?= -O2 -g1
 shim_flags := -std=gnu++17 -fPIC -fno-gnu-unique -fno-semantic-interposition -fno-plt -Wall -Wextra -Wno-unused-parameter -MMD -MP \
   -DHAVE_CONFIG_H -DMYSQL_DYNAMIC_PLUGIN -DMYSQL_SERVER -DDBUG_OFF -DWITH_WSREP=1 -D_FILE_OFFSET_BITS=64 \
   -DSLUICE_PLUGIN_NAME=$(PLUGIN_NAME) $(if $(filter ha_innodb,$(plugin_file)),-DSLUICE_STAND_IN) \
   $(addprefix -isystem ,$(out)/server-include $(source)/include $(source)/include/providers $(source)/sql $(source)/wsrep-lib/include \
-  $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source))
+  $(source)/wsrep-lib/wsrep-API/v26 $(source)/libmariadb/include $(source)) \
+  -idirafter $(installed)/include
 
 # "3 of 33": the second is how many a dry run of make would compile, asked at the first of them.
 ifdef count_alone
@@ -259,6 +263,11 @@ sqltest: plugin
 test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
 	scripts/trixie env MTR_PORT_BASE=27000 scripts/sqltest
+
+.PHONY: vectors
+vectors: $(engine)
+	scripts/trixie make plugin ENGINE_LIB=$(engine)
+	scripts/trixie scripts/vectors.py $(VECTORS)
 
 # The lab's load client, which the demo uses too; cargo knows whether it is out of date.
 .PHONY: lab-client

@@ -1,7 +1,8 @@
 /* CHECK, REPAIR, ANALYZE, OPTIMIZE TABLE.
 
    CHECK: the engine walks its pages. Only the codec can compute a row's index entries: the engine
-   hands each row here, and compares the result with its indexes. Progress goes to SHOW PROCESSLIST,
+   hands each row here, and compares the result with its indexes. The rows are compared with the
+   graph of a vector index (vector_graph.cc). Progress goes to SHOW PROCESSLIST,
    KILL ends it. Rows without the parent row that a foreign key asks for are a warning: users may
    have made them on purpose. REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old
    ones in one change of the catalog. That is the cheapest way out when a page of an index cannot be
@@ -155,6 +156,19 @@ int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
   if (check.stage)
     thd_progress_end(thd);
+  if (!error && vector_index(table) && how.level != SLC_CHECK_QUICK)
+  {
+    std::string finding;
+    if (const int graph_error= check_graph(&finding))
+    {
+      print_error(graph_error, MYF(0));
+      return HA_ADMIN_FAILED;
+    }
+    if (finding.empty())
+      return HA_ADMIN_OK;
+    report_finding(&check, finding.data(), finding.size());
+    return HA_ADMIN_CORRUPT;
+  }
   if (!error)
     return HA_ADMIN_OK;
   if (error == SLC_CORRUPT)

@@ -3,7 +3,8 @@
    it writes their pages once, past undo and log. So a row may be refused late: by a later
    write_row(), or by end_bulk_insert(). The server reports both errors in the same way, and finds
    the refused row where it looks for it. Other statements insert row by row: those that continue
-   after a duplicate, and those that read the table while they fill it. So do partitions: each of
+   after a duplicate, those that read the table while they fill it, and those that fill the graph of
+   a vector index. So do partitions: each of
    hundreds would hold rows of its own. */
 #include "ha_sluice.h"
 #include "engine.h"
@@ -34,7 +35,7 @@ bool ha_sluice::may_fill_table() const
      itself. */
   if (thd->in_sub_stmt)
     return false;
-  if (is_sequence() || table->part_info || table->triggers || table->s->long_unique_table || table->s->period.unique_keys)
+  if (is_sequence() || vector_index(table) || table->part_info || table->triggers || table->s->long_unique_table || table->s->period.unique_keys)
     return false;
   /* A row that is held back would be checked late. */
   if (slc_table_foreign(m_share->table()) & 1 && checks_foreign_keys(thd))

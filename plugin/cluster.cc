@@ -574,6 +574,15 @@ int refuse_sequence(THD *thd, const TABLE_SHARE *share)
   return SLUICE_ERR_ALREADY_REPORTED;
 }
 
+int refuse_vector_index(THD *thd, const TABLE_SHARE *share)
+{
+  if (likely(!WSREP(thd)))
+    return 0;
+  my_printf_error(ER_NOT_SUPPORTED_YET, "A Galera cluster replicates no table of " SLUICE_ENGINE_NAME " with a VECTOR index (%s.%s). Drop the index, "
+                  "or SET SESSION wsrep_on=OFF to use the table on this node alone", MYF(0), share->db.str, share->table_name.str);
+  return SLUICE_ERR_ALREADY_REPORTED;
+}
+
 #ifdef SLUICE_STAND_IN
 namespace {
 

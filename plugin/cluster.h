@@ -46,6 +46,9 @@ bool commit_in_cluster(THD *thd, slc_trx *trx);
 int refuse_second_engine(THD *thd, const TABLE_SHARE *share);
 /* HA_ERR_ code, reported: the cluster cannot replicate a sequence of this engine. */
 int refuse_sequence(THD *thd, const TABLE_SHARE *share);
+/* HA_ERR_ code, reported: nodes that apply write sets at the same time would wait for one another
+   at the graph of a vector index. */
+int refuse_vector_index(THD *thd, const TABLE_SHARE *share);
 
 /* At the start, once the engine is open and before the server recovers (G7). */
 void begin_in_cluster();

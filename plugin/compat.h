@@ -83,6 +83,9 @@
 /* Exported by the server for engines, but declared in no header. */
 extern "C" int thd_rpl_deadlock_check(MYSQL_THD thd, MYSQL_THD other_thd);
 extern void ignore_db_dirs_append(const char *dirname);
+#if MYSQL_VERSION_ID >= 110800
+extern st_plugin_int *mhnsw_plugin;
+#endif
 
 namespace sluice {
 
@@ -163,11 +166,41 @@ inline const char *special_index(const KEY &key)
     return "FULLTEXT";
   if (key.algorithm == HA_KEY_ALG_RTREE)
     return "SPATIAL";
-  if (key.algorithm == HA_KEY_ALG_VECTOR)
-    return "VECTOR";
 #endif
   return nullptr;
 }
+
+/* Vector indexes; vector_graph.h. Before 11.8 tables have none here. */
+#if MYSQL_VERSION_ID < 110800
+inline const KEY *vector_index(const TABLE *) { return nullptr; }
+inline TABLE *graph_of(const TABLE *) { return nullptr; }
+inline bool open_graph(TABLE *) { return false; }
+inline bool searches_graph(const TABLE *) { return false; }
+inline int next_of_graph_search(TABLE *) { return HA_ERR_END_OF_FILE; }
+inline const void *graph_cache_in_transactions() { return nullptr; }
+inline void commit_graph_cache(THD *, bool) {}
+#else
+/* Null: the table has none. */
+inline const KEY *vector_index(const TABLE *table)
+{
+  return table->s->total_keys > table->s->keys ? &table->key_info[table->s->keys] : nullptr;
+}
+/* Null: it is not open. */
+inline TABLE *graph_of(const TABLE *table) { return table->hlindex; }
+/* False: it cannot be opened. */
+inline bool open_graph(TABLE *table) { return !table->hlindex_open(table->s->keys); }
+/* The server hands out the rows that a search in the graph has found. */
+inline bool searches_graph(const TABLE *table) { return table->hlindex && table->hlindex->context; }
+inline int next_of_graph_search(TABLE *table) { return table->hlindex_read_next(); }
+/* What the server's cache of graphs is in the list of a transaction's participants. */
+inline const void *graph_cache_in_transactions() { return mhnsw_plugin ? mhnsw_plugin->data : nullptr; }
+/* The cache's part of a commit; the server's own call then finds nothing to do. */
+inline void commit_graph_cache(THD *thd, bool all)
+{
+  if (mhnsw_plugin)
+    (void) static_cast<transaction_participant *>(mhnsw_plugin->data)->commit(thd, all);
+}
+#endif
 
 } // namespace sluice
 #endif

@@ -76,7 +76,8 @@ void Connection::start()
     slc_trx_set_place(m_trx, place);
   if (!m_started)
   {
-    slc_trx_snapshot_isolation(m_trx, snapshot_isolation(m_thd) && !place);
+    m_snapshot_isolation= snapshot_isolation(m_thd) && !place;
+    slc_trx_snapshot_isolation(m_trx, m_snapshot_isolation);
     const XID_STATE &xa= m_thd->transaction->xid_state;
     if (unlikely(xa.is_explicit_XA()))
     {
@@ -175,9 +176,15 @@ void Connection::give_back_autoinc_locks()
     give_back_autoinc_lock(m_autoinc_locks.back());
 }
 
+bool Connection::holds_graph(const char *name) const
+{
+  return std::find(m_graphs.begin(), m_graphs.end(), name) != m_graphs.end();
+}
+
 void Connection::end_transaction()
 {
   end_statement();
+  m_graphs.clear();
   m_started= false;
   m_ordered= false;
   m_applied= false;
@@ -296,6 +303,9 @@ int Connection::commit(bool all)
   const bool durable= m_after_turn ? !is_applier && !planted(Mutant::ClientAnsweredEarly) : (!m_ordered && !m_applied) || m_xa_prepared;
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
+  /* V5. The server would do it after this function, which may wait for the log. */
+  if (unlikely(!m_graphs.empty()))
+    commit_graph_cache(m_thd, all);
   thd_wakeup_subsequent_commits(m_thd, 0);
   int error= 0;
   if (m_started)

@@ -93,6 +93,11 @@ public:
   uint duplicate_key() const { return m_duplicate_key; }
   void set_duplicate_key(uint index) { m_duplicate_key= index; }
 
+  /* Graphs of vector indexes whose lock the transaction holds. */
+  bool holds_graph(const char *name) const;
+  void note_graph(const char *name) { m_graphs.emplace_back(name); }
+  bool has_snapshot_isolation() const { return m_snapshot_isolation; }
+
   /* Table-wide AUTO_INCREMENT locks held until the statement ends, or the table is closed for good;
      autoinc.cc */
   std::vector<Share *> &autoinc_locks() { return m_autoinc_locks; }
@@ -150,6 +155,8 @@ private:
   bool m_shows_progress= false;
   uint m_duplicate_key= MAX_KEY;
   std::vector<Share *> m_autoinc_locks;
+  std::vector<std::string> m_graphs;
+  bool m_snapshot_isolation= false;     // as the transaction knows
   StatementReport m_lock_report;
   std::pair<std::string, std::string> m_copy;
   bool m_checks_foreign_keys= true;     // as the transaction knows

@@ -3,6 +3,7 @@
    never dropped silently. */
 #include "ddl.h"
 #include "asleep.h"
+#include "cluster.h"
 #include "column_notes.h"
 #include "engine.h"
 #include "errors.h"
@@ -11,7 +12,9 @@
 #include "innodb_stats_tables.h"
 #include "settings.h"
 #include "table_options.h"
+#include "table_path.h"
 #include "update_times.h"
+#include "vector_graph.h"
 
 using namespace sluice;
 
@@ -189,17 +192,39 @@ static int check_definition(THD *thd, TABLE *form, HA_CREATE_INFO *info)
 #endif
 }
 
+/* As the server does it, which would leave a main table without a definition. */
+static int refuse_long_reference(uint length)
+{
+  constexpr uint LENGTH_MAX= 256;
+  if (length <= LENGTH_MAX)
+    return 0;
+  my_printf_error(ER_TOO_LONG_KEY, "Primary key was too long for vector indexes, max length is %u bytes", MYF(0), LENGTH_MAX);
+  return HA_WRONG_CREATE_OPTION;
+}
+
 /* ---- the statements ---- */
 
 int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
 {
-  if (const int error= check_definition(ha_thd(), form, info))
-    return error;
+  /* The server has made the definition of a graph, and the statement's options are not for it. */
+  const bool is_graph= is_graph_path(name);
+  int refused= is_graph ? 0 : check_definition(ha_thd(), form, info);
+  if (!refused && vector_index(form))
+    refused= refuse_vector_index(ha_thd(), form->s);
   /* Not form->s->tmp_table: while a table is created its TABLE_SHARE always calls itself
      temporary. */
   ForeignDefinition foreign;
-  if (const int error= foreign.of_create(ha_thd(), name, form, info))
-    return error;
+  if (!refused && !is_graph)
+    refused= foreign.of_create(ha_thd(), name, form, info);
+  if (refused)
+    return refused;
+  if (vector_index(form))
+  {
+    /* To define the graph the server asks for it before it opens the table. */
+    set_ref_length(*Codec::build(form), form);
+    if (const int error= refuse_long_reference(ref_length))
+      return error;
+  }
   const Definition definition(form, info->tmp_table(), foreign);
   slc_err error= slc_table_create(engine, name, &definition.def);
   if (error == SLC_OK && info->auto_increment_value > 1)
@@ -220,6 +245,9 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     write_statistics_again(name);
   }
 #endif
+  /* If the graph cannot be made, the server forgets the main table. */
+  if (error && is_graph)
+    slc_table_drop(engine, std::string(name).substr(0, graph_suffix_at(name)).c_str(), nullptr);
   const int server= server_error(error, ha_thd(), name);
   if (error == SLC_FOREIGN_UNFIT && foreign.replaces())
     /* As InnoDB says it, which notices when the copy takes the table's place. */
@@ -259,10 +287,26 @@ static slc_err rename_all_parts(const char *from, const char *to)
   return my_rename(file.c_str(), (std::string(to) + ".par").c_str(), MYF(MY_WME)) ? SLC_IO : SLC_OK;
 }
 
+/* The server renames a graph after its main table. If the graph is missing, the rename goes on:
+   ALTER TABLE ... FORCE, which makes it anew, renames the old table, too. */
+static int rename_graph(THD *thd, const char *from, const char *to)
+{
+  const slc_rename mode{};
+  const slc_err error= slc_table_rename(engine, from, to, &mode);
+  if (error != SLC_NO_TABLE)
+    return server_error(error, thd, from);
+  if (!in_ddl_recovery)
+    push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, HA_ERR_NO_SUCH_TABLE,
+                        "%s, the graph of a VECTOR index, is missing. ALTER TABLE ... FORCE makes it anew", shown_table(from).c_str());
+  return 0;
+}
+
 int ha_sluice::rename_table(const char *from, const char *to)
 {
   if (const int error= wait_until_decided(ha_thd(), from, false))
     return error;
+  if (is_graph_path(from))
+    return rename_graph(ha_thd(), from, to);
   const ForeignRename foreign(ha_thd(), from, to);
   if (const int error= foreign.check_names(ha_thd()))
     return error;
@@ -295,21 +339,42 @@ int ha_sluice::delete_table(const char *name)
   return error == SLC_NO_TABLE ? ENOENT : server_error(error, ha_thd(), name);
 }
 
+void ha_sluice::close_for_truncation()
+{
+  slc_cursor_free(m_cursor);
+  m_cursor= nullptr;
+  m_share->close();
+}
+
+slc_err ha_sluice::open_after_truncation()
+{
+  const slc_err error= m_share->open();
+  if (m_share->table())
+    m_cursor= slc_cursor_new(m_share->table());
+  return error;
+}
+
 int ha_sluice::truncate()
 {
   const std::string table_name= m_share->name();
   if (const int error= wait_until_decided(ha_thd(), table_name.c_str(), false))
     return error;
-  slc_cursor_free(m_cursor);
-  m_cursor= nullptr;
-  m_share->close();
+  /* The server has the graph truncated afterwards, once more: a crash in between would leave one
+     without the other. */
+  const std::string graph= vector_index(table) ? graph_path(table_name, table->s->keys) : "";
+  ha_sluice *const graph_handler= graph_of(table) ? static_cast<ha_sluice *>(graph_of(table)->file) : nullptr;
+  const bool has_graph= !graph.empty() && slc_table_exists(engine, graph.c_str());
+  if (graph_handler)
+    graph_handler->close_for_truncation();
+  close_for_truncation();
   const Orphans orphans(ha_thd(), table_name.c_str());
-  slc_err error= slc_table_truncate(engine, table_name.c_str(), orphans.prefix());
-  const slc_err open_error= m_share->open();
+  slc_err error= slc_table_truncate(engine, table_name.c_str(), has_graph ? graph.c_str() : nullptr, orphans.prefix());
+  const slc_err open_error= open_after_truncation();
   if (!error)
     error= open_error;
-  if (m_share->table())
-    m_cursor= slc_cursor_new(m_share->table());
+  const slc_err graph_error= graph_handler ? graph_handler->open_after_truncation() : SLC_OK;
+  if (!error)
+    error= graph_error;
 #ifdef SLUICE_STAND_IN
   if (m_share->table() && !table->s->tmp_table)
     (void) slc_statistics_compute(m_share->table(), true);

@@ -8,6 +8,7 @@
 #include "key_parts.h"
 #include "settings.h"
 #include "table_path.h"
+#include "vector_graph.h"
 #include <algorithm>
 
 namespace sluice {
@@ -251,6 +252,9 @@ int ForeignDefinition::replace_by_new(THD *thd, const char *name, const std::str
       m_keys.push_back(key);
   const size_t kept= m_keys.size();
   m_keys.insert(m_keys.end(), added.begin(), added.end());
+  for (const ForeignKey &key : m_keys)
+    if (const char *const why= why_no_cascade(form, key))
+      return refuse(thd, key.constraint(), why);
   return check_names(thd, kept);
 }
 

@@ -196,6 +196,8 @@ ha_sluice::KeyChangePolicy ha_sluice::key_change_policy(THD *thd) const
 
 uint ha_sluice::lock_of_reads() const
 {
+  if (unlikely(is_graph()))
+    return m_own_trx ? SLC_LOCK_NONE : SLC_LOCK_NONE_NEWEST;
   const auto is_check= [&] {
     const KEY *const key= active_index < table->s->keys ? &table->key_info[active_index] : nullptr;
     return key && m_lock == SLC_LOCK_EXCLUSIVE && (key->algorithm == HA_KEY_ALG_LONG_HASH || key->without_overlaps);
@@ -267,6 +269,7 @@ int ha_sluice::external_lock(THD *thd, int type)
       connection->table_unlocked();
     m_connection= nullptr;
     m_lock= SLC_LOCK_NONE;
+    own_end();                          // of a graph
     return 0;
   }
 #ifdef SLUICE_STAND_IN
@@ -283,10 +286,10 @@ int ha_sluice::external_lock(THD *thd, int type)
       m_connection->in_long_transaction())
     m_lock= SLC_LOCK_SHARED;
 #ifdef SLUICE_STAND_IN
-  if (m_lock == SLC_LOCK_SHARED || m_lock == SLC_LOCK_EXCLUSIVE)
+  if ((m_lock == SLC_LOCK_SHARED || m_lock == SLC_LOCK_EXCLUSIVE) && !is_graph())
     m_connection->note_locked(m_share->name());
 #endif
-  m_key_change_policy= key_change_policy(thd);
+  m_key_change_policy= is_graph() ? KEY_CHANGE_IGNORED : key_change_policy(thd);
   m_checks_unique_first= (table->s->long_unique_table || table->s->period.unique_keys) && checks_unique_first(thd, table->s);
   if (type == F_RDLCK)
     tell_binlog_of_read(thd, table);

@@ -259,9 +259,11 @@ void ha_sluice::keep_blobs()
 int ha_sluice::rnd_init(bool scan)
 {
   connect(false);
+  if (unlikely(is_graph()))
+    begin_graph_read();
   m_scan.begin(0, true);
   if (!scan)
-    return 0;
+    return lock_graph_of_search();
   if (const int error= before_copy())
     return error;
   return scan_set_up();
@@ -284,6 +286,10 @@ int ha_sluice::rnd_next(uchar *record)
 int ha_sluice::rnd_pos(uchar *record, uchar *position)
 {
   put_clustered(m_clustered, position);
+  if (unlikely(is_graph()))
+    return read_node(record);
+  if (unlikely(searches_graph(table)))
+    return found_by_graph(record);
   const int error= point_read(record);
   return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
 }
@@ -315,6 +321,8 @@ bool ha_sluice::rereads_locked(uchar *record, int *result)
 int ha_sluice::index_init(uint index, bool)
 {
   connect(false);
+  if (unlikely(is_graph()))
+    begin_graph_read();
   active_index= index;
   m_scan.begin(m_codec->engine_index(index), false);
   return 0;

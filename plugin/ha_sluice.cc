@@ -254,17 +254,22 @@ int ha_sluice::open(const char *name, int, uint)
   slc_table_use_change_buffering(m_share->table(), change_buffering_of(table->s));
   if (!m_cursor)
     m_cursor= slc_cursor_new(m_share->table());
-  if (m_codec->clustered_key_length_fixed())
-    ref_length= m_codec->clustered_key_length_fixed();
-  else if (m_codec->clustered_key_length_max() <= REF_IMAGE_BYTES_MAX)
-    ref_length= m_codec->clustered_key_length_max() + 1;
-  else
-    ref_length= table->key_info[m_codec->primary()].key_length;
+  set_ref_length(*m_codec, table);
   /* A table scan walks the clustered index: an UPDATE of its key must collect the rows first, or it
      would meet them again. */
   key_used_on_scan= table->s->primary_key;
   stats.block_size= 16384;
   return info(HA_STATUS_NO_LOCK | HA_STATUS_VARIABLE | HA_STATUS_CONST | HA_STATUS_OPEN);
+}
+
+void ha_sluice::set_ref_length(const Codec &codec, const TABLE *form)
+{
+  if (codec.clustered_key_length_fixed())
+    ref_length= codec.clustered_key_length_fixed();
+  else if (codec.clustered_key_length_max() <= REF_IMAGE_BYTES_MAX)
+    ref_length= codec.clustered_key_length_max() + 1;
+  else
+    ref_length= form->key_info[codec.primary()].key_length;
 }
 
 int ha_sluice::close()

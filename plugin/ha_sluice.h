@@ -14,7 +14,7 @@
 
    Files: ha_sluice.cc (open, flags), ha_lock.cc, ha_read.cc, ha_write.cc, virtual_columns.cc,
    autoinc.cc, sequence.cc, load.cc, bulk.cc, statistics.cc, ddl.cc, inplace.cc, inplace_check.cc,
-   admin.cc, foreign.cc, foreign_rows.cc, certify.cc.
+   admin.cc, foreign.cc, foreign_rows.cc, certify.cc, vector_graph.cc.
    Called by: the server. */
 #ifndef SLUICE_HA_SLUICE_H
 #define SLUICE_HA_SLUICE_H
@@ -304,6 +304,27 @@ private:
 
   void put_statement_time(uchar *record, Field *field);
 
+  /* vector_graph.cc: of a main table, */
+  int lock_graph();
+  int lock_graph_of_search();
+  int found_by_graph(uchar *record);
+  int read_found_by_graph(uchar *record);
+  int read_as_graph_does();
+  int check_graph(std::string *finding);
+  int compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *nodes, uint64_t *without, uint64_t *stale);
+  /* and of a graph table */
+  bool is_graph() const { return m_share && m_share->is_graph(); }
+  void begin_graph_read();
+  void renew_graph_view();
+  int read_node(uchar *record);
+  template <typename Body> int change_graph(const Body &body);
+  int insert_node(const uchar *record);
+  int update_node(const uchar *old_record, const uchar *new_record);
+
+  void close_for_truncation();
+  slc_err open_after_truncation();
+  void set_ref_length(const sluice::Codec &codec, const TABLE *form);
+
   /* virtual_columns.cc */
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
   void compute_columns(uchar *record, const uint16 *numbers, size_t count);
@@ -368,7 +389,7 @@ private:
   /* Of a compressed table: the rows that records point into. */
   sluice::Buffer m_plain_row, m_plain_moved, m_plain_foreign, m_plain_parent;
   slc_load *m_load= nullptr;             // while a new table is being filled
-  slc_trx *m_own_trx= nullptr;           // of a sequence, while it is read or changed
+  slc_trx *m_own_trx= nullptr;           // of a sequence, while it is read or changed; of a read graph
 
   /* Of the statement */
   uint m_lock= SLC_LOCK_NONE;
@@ -382,6 +403,7 @@ private:
   bool m_exclusive_on_duplicate= false;
   bool m_ignores_duplicates= false;
   bool m_bulk_begins= false;             // with the next row
+  bool m_passes_over= false;             // rows that a search in a graph has found
   slc_bulk *m_bulk= nullptr;             // while an empty table is being filled
   Semi m_semi= SEMI_OFF;
 

@@ -78,6 +78,10 @@ inline void ha_sluice::note_change(int error)
 
 int ha_sluice::write_row(const uchar *record)
 {
+  if (unlikely(is_graph()))
+    return guarded([&] { return insert_node(record); });
+  if (const int error= lock_graph())
+    return error;
   const auto write= [&] {
     const int error= insert(record);
     note_change(error);
@@ -88,7 +92,11 @@ int ha_sluice::write_row(const uchar *record)
 
 int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
 {
+  if (unlikely(is_graph()))
+    return guarded([&] { return update_node(old_record, new_record); });
   if (const int error= finish_load())
+    return error;
+  if (const int error= lock_graph())
     return error;
   const auto change= [&] {
     const int error= update(old_record, new_record);
@@ -101,6 +109,8 @@ int ha_sluice::update_row(const uchar *old_record, const uchar *new_record)
 int ha_sluice::delete_row(const uchar *record)
 {
   if (const int error= finish_load())
+    return error;
+  if (const int error= lock_graph())
     return error;
   const auto change= [&] {
     const int error= remove(record);

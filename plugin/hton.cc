@@ -21,6 +21,7 @@
 #include "table_path.h"
 #include "tc_log.h"
 #include "update_times.h"
+#include "vector_graph.h"
 #include "xa.h"
 
 namespace sluice {
@@ -61,6 +62,7 @@ int savepoint_set(SLUICE_HTON_ARG THD *thd, void *savepoint)
 {
   const Connection::Savepoint made= Connection::of(thd)->savepoint();
   memcpy(savepoint, &made, sizeof made);
+  commit_before_graph_cache(thd);       // the savepoint remembers the list
   return 0;
 }
 
@@ -212,7 +214,11 @@ int check_version(handlerton *, const char *path, const LEX_CUSTRING *definition
    and may bring it back.) */
 std::vector<std::string> partitions_without_list;
 
-std::string path_of_table(const std::string &name) { return name.substr(0, name.find("#P#", name.rfind('/'))); }
+std::string path_of_table(const std::string &name)
+{
+  const size_t graph_at= graph_suffix_at(name);
+  return name.substr(0, graph_at != std::string::npos ? graph_at : name.find("#P#", name.rfind('/')));
+}
 
 void note_partitions_without_list()
 {
@@ -220,9 +226,18 @@ void note_partitions_without_list()
   for (const std::string &name : tables_with_prefix("./"))
   {
     const std::string path= path_of_table(name);
-    if (path != name && file_exists(path + ".frm") && !file_exists(path + ".par"))
+    if (path != name && !is_graph_path(name) && file_exists(path + ".frm") && !file_exists(path + ".par"))
       partitions_without_list.push_back(name);
   }
+}
+
+/* The server drops a graph before its main table, and recovery finishes that by the .frm file. If
+   that was lost too, the graph's name would stay taken. */
+void drop_graphs_without_table()
+{
+  for (const std::string &name : tables_with_prefix("./"))
+    if (is_graph_path(name) && !slc_table_exists(engine, path_of_table(name).c_str()) && !slc_table_drop(engine, name.c_str(), ""))
+      sql_print_information(SLUICE_ENGINE_NAME ": removed %s, the graph of a VECTOR index whose table is gone", shown_table(name).c_str());
 }
 
 void drop_forgotten_tables()
@@ -239,6 +254,7 @@ void drop_forgotten_tables()
   for (const std::string &name : names)
     if (!file_exists(path_of_table(name) + ".frm") && !slc_table_drop(engine, name.c_str(), ""))
       sql_print_information(SLUICE_ENGINE_NAME ": removed table %s of a statement that was cut short", shown_table(name).c_str());
+  drop_graphs_without_table();
 }
 
 int signal_ddl_recovery_done(handlerton *)

@@ -7,6 +7,7 @@
 #include "innodb_limits.h"
 #include "online_rebuild.h"
 #include "settings.h"
+#include "vector_graph.h"
 
 using namespace sluice;
 
@@ -180,6 +181,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
 {
   if (info->ignore)
     return "IGNORE";
+  if (vector_index(table) && (is_rebuilt(change, info) || change.changes_one_of(columns_of_graph(table))))
+    return "a VECTOR index refers to the rows, which change";
   if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
     return ER_THD(thd, ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
   if (info->handler_flags & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_STORED_GCOL_EXPR))

@@ -3,10 +3,11 @@
 #include "share.h"
 #include "engine.h"
 #include "key_text.h"
+#include "table_path.h"
 
 namespace sluice {
 
-Share::Share(const char *name) : m_name(name) {}
+Share::Share(const char *name) : m_name(name), m_is_graph(is_graph_path(m_name)) {}
 
 Share::~Share()
 {

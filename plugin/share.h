@@ -29,6 +29,8 @@ public:
   /* Null: the note in the catalog cannot be read. */
   const std::shared_ptr<const RowHistory> &history() const { return m_history; }
   const char *name() const { return m_name.c_str(); }
+  /* The table is the graph of a vector index. */
+  bool is_graph() const { return m_is_graph; }
   /* Gives the engine's table back and takes it anew: around a truncation. */
   void close();
 
@@ -54,6 +56,7 @@ public:
 
 private:
   std::string m_name;
+  const bool m_is_graph;
   std::atomic<bool> m_keys_described{false};
   slc_table *m_table= nullptr;
   std::shared_ptr<const RowHistory> m_history;

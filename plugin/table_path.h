@@ -1,12 +1,30 @@
 /* The engine's name of a table ("./schema/table", "./schema/table#P#partition",
-   "./schema/table#P#partition#SP#subpartition"), taken apart into the names that people know. Used
-   by: the tables of INFORMATION_SCHEMA, and messages. */
+   "./schema/table#P#partition#SP#subpartition", "./schema/table#i#NN" of a vector index's graph),
+   taken apart into the names that people know. Used by: the tables of INFORMATION_SCHEMA, messages,
+   and statements about tables with a graph. */
 #ifndef SLUICE_TABLE_PATH_H
 #define SLUICE_TABLE_PATH_H
 #include "compat.h"
 #include <string>
 
 namespace sluice {
+
+/* Where the end of a graph's name begins; npos: the table is no graph. A '#' of a user's name is
+   written in another way in paths. */
+inline size_t graph_suffix_at(const std::string &path)
+{
+  constexpr size_t LENGTH= 5;           // "#i#NN"
+  const size_t at= path.size() < LENGTH ? std::string::npos : path.size() - LENGTH;
+  return at != std::string::npos && !path.compare(at, 3, "#i#") ? at : std::string::npos;
+}
+
+inline bool is_graph_path(const std::string &path) { return graph_suffix_at(path) != std::string::npos; }
+
+/* The graph of the vector index that has this number in the server. */
+inline std::string graph_path(const std::string &table, uint index)
+{
+  return table + "#i#" + static_cast<char>('0' + index / 10 % 10) + static_cast<char>('0' + index % 10);
+}
 
 struct TablePath
 {
@@ -29,7 +47,8 @@ struct TablePath
       partition= sub == std::string::npos ? shown(text) : shown(text.substr(0, sub)) + "." + shown(text.substr(sub + 4));
       table.resize(at);
     }
-    table= shown(table);
+    const size_t graph_at= graph_suffix_at(table);
+    table= graph_at == std::string::npos ? shown(table) : shown(table.substr(0, graph_at)) + table.substr(graph_at);
   }
 
   /* As in a statement. */

@@ -144,6 +144,7 @@ pub type slc_key_of = unsafe extern "C" fn(ctx: *mut c_void, pk: slc_bytes, row:
 pub const SLC_LOCK_NONE: u32 = 0;
 pub const SLC_LOCK_SHARED: u32 = 1;
 pub const SLC_LOCK_NONE_STATEMENT_VIEW: u32 = 3;
+pub const SLC_LOCK_NONE_NEWEST: u32 = 8;
 pub const SLC_LOCK_GAPS: u32 = 4;
 pub const SLC_NOWAIT: u32 = 1;
 pub const SLC_SKIP_LOCKED: u32 = 2;

@@ -51,7 +51,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
     let lock = lock & !SLC_LOCK_GAPS;
     LockChoice {
         mode: match lock {
-            SLC_LOCK_NONE | SLC_LOCK_NONE_STATEMENT_VIEW => None,
+            SLC_LOCK_NONE | SLC_LOCK_NONE_STATEMENT_VIEW | SLC_LOCK_NONE_NEWEST => None,
             SLC_LOCK_SHARED => Some(LockMode::Shared),
             _ => Some(LockMode::Exclusive),
         },
@@ -61,6 +61,7 @@ fn lock_choice(lock: u32, policy: u32) -> LockChoice {
             _ => OnLocked::Wait,
         },
         by_statement_view: lock == SLC_LOCK_NONE_STATEMENT_VIEW,
+        newest: lock == SLC_LOCK_NONE_NEWEST,
         gaps,
     }
 }

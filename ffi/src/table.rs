@@ -165,14 +165,15 @@ pub unsafe extern "C" fn slc_table_rename(
 pub unsafe extern "C" fn slc_table_truncate(
     engine: *mut slc_engine,
     table: *const c_char,
+    also: *const c_char,
     orphans: *const c_char,
 ) -> slc_err {
     unsafe {
         change(engine, |engine| {
             let orphans = text_or_null(orphans)?;
             let may_lose_parent = |child: &str| orphans.is_some_and(|prefix| child.starts_with(prefix));
-            let tables = engine.store().tables();
-            tables.truncate_table_as(name(table)?, &may_lose_parent)
+            let names: Vec<&str> = std::iter::once(name(table)?).chain(text_or_null(also)?).collect();
+            engine.store().tables().truncate_tables(&names, &may_lose_parent)
         })
     }
 }

@@ -100,8 +100,9 @@ slc_err slc_table_rename(slc_engine *, const char *from, const char *to, const s
 typedef struct { slc_table *table; const char *rebuilt; int own_counter; } slc_replacement;
 slc_err slc_tables_replace(slc_engine *, const slc_replacement *list, uint32_t count, int foreign_unchecked);
 
-/* new, empty incarnation; needs exclusive use. orphans: as in slc_table_drop() */
-slc_err slc_table_truncate(slc_engine *, const char *name, const char *orphans);
+/* new, empty incarnation; needs exclusive use. also: a table truncated in the same change; NULL:
+   none. orphans: as in slc_table_drop() */
+slc_err slc_table_truncate(slc_engine *, const char *name, const char *also, const char *orphans);
 /* SLC_LOCKED: a prepared transaction, which may have no connection any more, has changed rows of
    the table: its definition must not change. losers: also while transactions found at open are
    being rolled back, or while the rollback of one that has changed the table waits. An index build

@@ -40,8 +40,9 @@ typedef struct {
    every row, and for users of the stand-in. Other users are served READ COMMITTED. */
 enum { SLC_ISO_READ_UNCOMMITTED = 0, SLC_ISO_READ_COMMITTED = 1, SLC_ISO_REPEATABLE_READ = 2, SLC_ISO_SERIALIZABLE = 3 };
 /* NONE_STATEMENT_VIEW: none, and the rows are read by a view of the statement alone. That view
-   makes no conflicts: the statement may lock and change rows that changed since */
-enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_STATEMENT_VIEW = 3 };
+   makes no conflicts: the statement may lock and change rows that changed since. NONE_NEWEST: none,
+   and the newest version of each row is read. The caller keeps other writers of the table out */
+enum { SLC_LOCK_NONE = 0, SLC_LOCK_SHARED = 1, SLC_LOCK_EXCLUSIVE = 2, SLC_LOCK_NONE_STATEMENT_VIEW = 3, SLC_LOCK_NONE_NEWEST = 8 };
 /* with SHARED or EXCLUSIVE: the gaps between the rows, too, whatever the level */
 enum { SLC_LOCK_GAPS = 4 };
 enum { SLC_WAIT = 0, SLC_NOWAIT = 1, SLC_SKIP_LOCKED = 2 };

@@ -373,6 +373,43 @@ fn a_statement_view_stays_when_another_is_closed() {
     assert_eq!(fixture.store().trx_sys.visibility.oldest_view().1, 0);
 }
 
+/// The writer of a vector index's graph keeps other writers out. So the newest version is one that
+/// is committed, or its own, whatever its snapshot sees. Such a read takes no lock and no snapshot.
+#[test]
+fn the_newest_version_is_read_whatever_the_snapshot_sees() {
+    let fixture = filled();
+    let newest = LockChoice {
+        newest: true,
+        ..LockChoice::default()
+    };
+    let mut trx = fixture.begin(RepeatableRead);
+    assert_eq!(groups(&fixture, &mut trx, 0, None), Ok(vec![1, 2, 3]));
+    let mut other = fixture.begin(ReadCommitted);
+    fixture
+        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
+        .expect("update");
+    fixture.insert(&mut other, &[5], &row(5, 50)).expect("insert");
+    commit(&fixture, other);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
+    assert_eq!(cursor.get(&mut trx, &[3], newest), Ok(true));
+    assert_eq!(found(&cursor), (3, 9));
+    assert_eq!(cursor.get(&mut trx, &[5], LockChoice::default()), Ok(false));
+    assert_eq!(cursor.get(&mut trx, &[5], newest), Ok(true));
+    fixture.insert(&mut trx, &[6], &row(6, 60)).expect("insert");
+    cursor.begin(&mut trx, 0, newest, false).expect("begin");
+    assert_eq!(cursor.seek(&mut trx, Seek::Last, &[]), Ok(true));
+    assert_eq!(found(&cursor), (6, 6));
+    drop(cursor);
+    assert_eq!(groups(&fixture, &mut trx, 0, None), Ok(vec![1, 2, 3, 6]));
+    commit(&fixture, trx);
+    let mut reader = fixture.begin(RepeatableRead);
+    let mut cursor = fixture.store().cursor(fixture.table.clone());
+    assert_eq!(cursor.get(&mut reader, &[6], newest), Ok(true));
+    assert_eq!(fixture.store().trx_sys.visibility.oldest_view().1, 0);
+    drop(cursor);
+    commit(&fixture, reader);
+}
+
 /// A scan that was begun before its transaction's first change, or before it ended.
 #[test]
 fn a_seek_reads_as_its_transaction_does_now() {

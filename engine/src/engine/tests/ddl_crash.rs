@@ -183,6 +183,43 @@ fn add_to_all(engine: &Arc<Engine>, tables: &Tables) -> Result<()> {
     engine.store().indexes().alter_indexes(&changes.collect::<Vec<_>>())
 }
 
+/// A table and the graph of its vector index are truncated together. With one of them full, a
+/// search would find nothing, or rows that are gone.
+#[test]
+fn tables_truncated_at_once_are_all_empty_or_none() {
+    for stop in 1.. {
+        let disk = SimDisk::new(stop);
+        let engine = Engine::open(disk.clone(), config()).expect("fresh");
+        let mut tables = Tables::new();
+        for name in ["main", "graph", "other"] {
+            engine.store().tables().create_table(name, &spec()).expect("created");
+            tables.insert(name.into(), (vec![], 0));
+            fill(&engine, name, &mut tables).expect("filled");
+        }
+        engine.checkpoint().expect("a short way to go");
+        disk.crash_at(disk.changes() + stop);
+        let done = engine.store().tables().truncate_tables(&["main", "graph"], &|_| false);
+        let disk = disk.crash(stop);
+        drop(engine);
+        let engine = Engine::open(disk.clone(), config()).expect("recovered");
+        engine.start_background();
+        wait_for_rollback(&engine);
+        check_all(&engine, &disk);
+        let found = tables_of(&engine);
+        let rows = |name: &str| found[name].0.len();
+        let counts = [rows("main"), rows("graph"), rows("other")];
+        assert!(
+            counts == [40, 40, 40] || counts == [0, 0, 40],
+            "stop {stop}: {counts:?}"
+        );
+        if done.is_ok() {
+            assert_eq!(counts, [0, 0, 40]);
+            assert!(stop > 3, "it was cut short often enough");
+            return;
+        }
+    }
+}
+
 /// A name that one action of an ALTER gives up is free for another one.
 #[test]
 fn indexes_change_their_names_at_once() {

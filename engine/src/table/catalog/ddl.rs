@@ -189,48 +189,90 @@ impl Tables {
     }
     /// `may_lose_parent`: as in `drop_table_as`.
     pub fn truncate_table_as(&self, name: &str, may_lose_parent: &dyn Fn(&str) -> bool) -> Result<()> {
+        self.truncate_tables(&[name], may_lose_parent)
+    }
+    /// Truncates several tables in one change: after a crash all are empty, or none is.
+    pub fn truncate_tables(&self, names: &[&str], may_lose_parent: &dyn Fn(&str) -> bool) -> Result<()> {
         let mut ddl = self.start_ddl()?;
-        let table = self.table_named(name)?;
-        check_no_child(&self.catalog, name, may_lose_parent)?;
-        let old = table.layout();
-        let spec = spec_of(old);
+        let tables = names.iter().map(|name| self.table_named(name));
+        let tables: Vec<Arc<Table>> = tables.collect::<Result<_>>()?;
+        for name in names {
+            check_no_child(&self.catalog, name, may_lose_parent)?;
+        }
+        debug_assert!(
+            tables.iter().skip(1).all(|table| !table.layout().temporary) || tables.len() == 1,
+            "tables of the catalog are truncated together"
+        );
         self.with_mark(|created| {
-            let _gate = table.gate.write();
+            let _gates: Vec<_> = tables.iter().map(|table| table.gate.write()).collect();
             let _hold = self.redo.hold_checkpoint();
-            let mut new = self.new_incarnation(&mut ddl, &spec, if old.temporary { 0 } else { created })?;
-            new.created_s = old.created_s;
-            let recorded = self.record(old, &[&new], |mtr| {
-                self.catalog.statistics.remove(mtr, old.id)?;
-                self.catalog.put(mtr, name, &new)?;
-                space::log_drop(mtr, old.id);
+            let incarnations = self.new_incarnations(&mut ddl, &tables, created)?;
+            let grown: Vec<&Layout> = incarnations.iter().collect();
+            let recorded = self.record(tables[0].layout(), &grown, |mtr| {
+                for ((name, table), new) in names.iter().zip(&tables).zip(&incarnations) {
+                    self.catalog.statistics.remove(mtr, table.layout().id)?;
+                    self.catalog.put(mtr, name, new)?;
+                    space::log_drop(mtr, table.layout().id);
+                }
                 Ok(())
             });
             if let Err(e) = recorded {
-                self.remove_unrecorded(new.id, new.temporary)?;
+                self.remove_all_unrecorded(&incarnations)?;
                 return Err(e);
             }
-            let id = new.id;
-            debug_assert_ne!(id, old.id, "I10: a new incarnation has a number of its own");
-            debug_assert!(
-                new.index_ids().all(|new| old.index_ids().all(|old| old != new)),
-                "I10: the indexes of an incarnation have numbers of their own"
-            );
-            debug_assert_eq!(
-                old.secondary.len(),
-                new.secondary.len(),
-                "an incarnation has the same indexes"
-            );
-            let indexes: Vec<_> = old.index_ids().zip(new.index_ids()).collect();
-            self.discard_pending(&old.secondary);
-            table.publish(new);
-            self.catalog.renumbered(&table, old.id, id);
-            bind(&self.catalog, &[name]);
-            table.statistics.truncated(&indexes);
-            table.autoinc.store(0, Ordering::Relaxed);
-            table.autoinc_saved.store(0, Ordering::Relaxed);
-            table.next_row_id.store(1, Ordering::Relaxed);
-            space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))
+            let truncated = names.iter().zip(&tables).zip(incarnations);
+            for ((name, table), new) in truncated {
+                self.publish_incarnation(name, table, new)?;
+            }
+            Ok(())
         })
+    }
+
+    fn new_incarnations(&self, ddl: &mut DdlNumbers, tables: &[Arc<Table>], created: TrxId) -> Result<Vec<Layout>> {
+        let mut made = Vec::new();
+        for table in tables {
+            let old = table.layout();
+            match self.new_incarnation(ddl, &spec_of(old), if old.temporary { 0 } else { created }) {
+                Ok(mut new) => {
+                    new.created_s = old.created_s;
+                    made.push(new);
+                }
+                Err(e) => {
+                    self.remove_all_unrecorded(&made)?;
+                    return Err(e);
+                }
+            }
+        }
+        Ok(made)
+    }
+    fn remove_all_unrecorded(&self, made: &[Layout]) -> Result<()> {
+        made.iter()
+            .try_for_each(|new| self.remove_unrecorded(new.id, new.temporary))
+    }
+
+    /// The catalog has the new incarnation; its old file goes.
+    fn publish_incarnation(&self, name: &str, table: &Arc<Table>, new: Layout) -> Result<()> {
+        let (old, id) = (table.layout(), new.id);
+        debug_assert_ne!(id, old.id, "I10: a new incarnation has a number of its own");
+        debug_assert!(
+            new.index_ids().all(|new| old.index_ids().all(|old| old != new)),
+            "I10: the indexes of an incarnation have numbers of their own"
+        );
+        debug_assert_eq!(
+            old.secondary.len(),
+            new.secondary.len(),
+            "an incarnation has the same indexes"
+        );
+        let indexes: Vec<_> = old.index_ids().zip(new.index_ids()).collect();
+        self.discard_pending(&old.secondary);
+        table.publish(new);
+        self.catalog.renumbered(table, old.id, id);
+        bind(&self.catalog, &[name]);
+        table.statistics.truncated(&indexes);
+        table.autoinc.store(0, Ordering::Relaxed);
+        table.autoinc_saved.store(0, Ordering::Relaxed);
+        table.next_row_id.store(1, Ordering::Relaxed);
+        space::remove_dropped(&self.pool, old.id, &|text| self.log.warning(text))
     }
 
     pub fn set_table_schema(&self, name: &str, schema: &[u8]) -> Result<()> {

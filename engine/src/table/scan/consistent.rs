@@ -1,5 +1,5 @@
-//! Consistent reads: what the transaction's view sees, without locks. READ UNCOMMITTED has no view
-//! and takes the newest version.
+//! Consistent reads: what the transaction's view sees, without locks. READ UNCOMMITTED has no view,
+//! nor has a reader that keeps writers out (`LockChoice::newest`). They take the newest version.
 //!
 //! Clustered index: the entry's maker decides, else undo. Secondary index: the entry's stamp
 //! decides, else the row's versions, by rule 2 of

@@ -83,7 +83,7 @@ impl Cursor {
     /// statement may read otherwise: HANDLER locks in a SERIALIZABLE transaction, and nowhere else.
     pub fn go_on_with(&mut self, trx: &mut Trx, lock: LockChoice) -> Result<()> {
         let scan = &mut self.scan;
-        let dirty = trx.isolation == Isolation::ReadUncommitted;
+        let dirty = lock.newest || trx.isolation == Isolation::ReadUncommitted;
         if lock == scan.lock && (lock.mode.is_some() || scan.view.is_none() == dirty) {
             return Ok(());
         }

@@ -20,6 +20,9 @@ pub struct LockChoice {
     /// A consistent read uses the statement's view, which raises no conflicts, instead of the
     /// transaction's.
     pub by_statement_view: bool,
+    /// Without `mode`: the newest version of each row is read, of any transaction. The caller keeps
+    /// other writers of the table out.
+    pub newest: bool,
     /// The gaps between the rows are locked as well, whatever the isolation level
     /// (`Trx::locks_gaps`).
     pub gaps: bool,

@@ -103,7 +103,7 @@ impl RowScan {
         if locking || trx.view_is_fresh() {
             self.reader.snapshots.check_not_younger(trx, layout, index)?;
         }
-        if locking || trx.isolation == Isolation::ReadUncommitted {
+        if locking || lock.newest || trx.isolation == Isolation::ReadUncommitted {
             return Ok(());
         }
         let view = self.open_view(trx, lock);

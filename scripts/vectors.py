@@ -1,0 +1,333 @@
+#!/usr/bin/env python3
+"""Tests VECTOR indexes while clients change rows, definitions change, and the server is killed: scripts/trixie scripts/vectors.py
+
+Needs MariaDB 11.8. Each client has a part of the ids, and knows which of its transactions were acknowledged. It inserts, updates and
+deletes rows with savepoints and rollbacks, at all isolation levels, in a table with a primary key, one with a key of varying length, and one
+without a key. Other clients search all the time. One client renames, copies, optimizes, and truncates a table of its own. The server
+is killed at a random moment. After each start
+
+- every acknowledged row is there with its vector, and no other one;
+- CHECK TABLE ... EXTENDED finds each row in the graph, and nothing else in it;
+- the engine has no graph without a table, and no table of a cut ALTER;
+- searches by the index have what a search through all rows has: RECALL of the nearest, in the right order.
+
+Exit code 1 at the first failure.
+"""
+import argparse
+import math
+import pathlib
+import random
+import shutil
+import struct
+import sys
+import threading
+import time
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path[:0] = [str(HERE)]
+import connection  # noqa: E402
+import display  # noqa: E402
+import pymysql.err  # noqa: E402
+from server import BUILD, Server, ServerError, free_port  # noqa: E402
+
+DIMENSIONS = 8
+DATABASE = "vectors"
+RECALL = 0.9
+NEAREST = 10
+SEARCHES = 30
+TABLES = {
+    "by_id": "CREATE TABLE by_id (id INT PRIMARY KEY, v VECTOR({n}) NOT NULL, note INT, VECTOR KEY (v))",
+    "by_name": "CREATE TABLE by_name (id INT NOT NULL UNIQUE, name VARCHAR(20) AS (CONCAT('row ', id)) STORED, v VECTOR({n}) NOT NULL, note INT, "
+               "VECTOR KEY (v), PRIMARY KEY (name))",
+    "without_key": "CREATE TABLE without_key (id INT NOT NULL, v VECTOR({n}) NOT NULL, note INT, KEY (id), VECTOR KEY (v))",
+}
+LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
+# Waits, deadlocks, snapshot conflicts, a table that changed since the snapshot, a killed server.
+EXPECTED = (1205, 1213, 1020, 1412)
+
+
+class Broken(Exception):
+    """The account does not balance; the text says where."""
+
+
+def packed(vector):
+    return struct.pack(f"<{DIMENSIONS}f", *vector)
+
+
+def some_vector(rng):
+    return [round(rng.gauss(0, 1), 3) for _ in range(DIMENSIONS)]
+
+
+class Client(threading.Thread):
+    """Rows of its own: (table, id) -> vector. `open` is what the transaction under way would leave: it may come or not."""
+
+    def __init__(self, server, number, seed, stop):
+        super().__init__(daemon=True)
+        self.server, self.number, self.rng, self.stop = server, number, random.Random(seed * 1000 + number), stop
+        self.rows, self.open, self.commits, self.failure = {}, None, 0, None
+
+    def run(self):
+        try:
+            with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
+                while not self.stop.is_set():
+                    self.transaction(link, cursor)
+        except Exception as error:  # noqa: BLE001  (a killed server shows in many ways)
+            if not connection.is_lost(error):
+                self.failure = error
+
+    def transaction(self, link, cursor):
+        rows = dict(self.rows)
+        try:
+            cursor.execute(f"SET TRANSACTION ISOLATION LEVEL {self.rng.choice(LEVELS)}")
+            cursor.execute("BEGIN")
+            table = self.rng.choice(list(TABLES))
+            self.change(cursor, rows, table)
+            if self.rng.random() < 0.3:
+                kept = dict(rows)
+                cursor.execute("SAVEPOINT s")
+                self.change(cursor, rows, self.rng.choice(list(TABLES)))
+                if self.rng.random() < 0.6:
+                    cursor.execute("ROLLBACK TO s")
+                    rows = kept
+                    self.change(cursor, rows, table)
+            if self.rng.random() < 0.2:
+                link.rollback()
+                return
+            self.open = rows
+            link.commit()
+            self.rows, self.open = rows, None
+            self.commits += 1
+        except pymysql.err.MySQLError as error:
+            if error.args[0] not in EXPECTED:
+                raise
+            self.open = None
+            link.rollback()
+
+    def change(self, cursor, rows, table):
+        mine = [key for key in rows if key[0] == table]
+        for _ in range(self.rng.randint(1, 6)):
+            what, vector = self.rng.random(), some_vector(self.rng)
+            if what < 0.6 or not mine:
+                key = (table, self.number * 1000000 + self.rng.randint(1, 3000))
+                if key in rows:
+                    continue
+                cursor.execute(f"INSERT INTO {table} (id, v, note) VALUES (%s, %s, 0)", (key[1], packed(vector)))
+                rows[key] = vector
+                mine.append(key)
+                continue
+            key = self.rng.choice(mine)
+            if what < 0.8:
+                cursor.execute(f"UPDATE {table} SET v = %s WHERE id = %s", (packed(vector), key[1]))
+                rows[key] = vector
+            elif what < 0.9:
+                cursor.execute(f"UPDATE {table} SET note = note + 1 WHERE id = %s", key[1])
+            else:
+                cursor.execute(f"DELETE FROM {table} WHERE id = %s", key[1])
+                del rows[key]
+                mine.remove(key)
+
+
+class Searcher(threading.Thread):
+    """No search fails. What it returns is in order, but for a row that is changed at that very moment."""
+
+    def __init__(self, server, seed, stop):
+        super().__init__(daemon=True)
+        self.server, self.rng, self.stop, self.failure, self.searches = server, random.Random(seed), stop, None, 0
+        self.out_of_order = 0
+
+    def run(self):
+        try:
+            with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
+                while not self.stop.is_set():
+                    cursor.execute("BEGIN")
+                    for _ in range(self.rng.randint(1, 4)):
+                        found = search(cursor, self.rng.choice(list(TABLES)), some_vector(self.rng))
+                        self.searches += 1
+                        self.out_of_order += not in_order(found)
+                    link.commit()
+        except Exception as error:  # noqa: BLE001
+            if not connection.is_lost(error):
+                self.failure = error
+
+
+class Definer(threading.Thread):
+    """Changes definitions of a table of its own, and copies those of the others."""
+
+    def __init__(self, server, seed, stop):
+        super().__init__(daemon=True)
+        self.server, self.rng, self.stop, self.failure, self.statements = server, random.Random(seed), stop, None, 0
+
+    def run(self):
+        try:
+            with connection.connect(self.server, DATABASE, autocommit=True) as link, link.cursor() as cursor:
+                cursor.execute("SET lock_wait_timeout = 2")
+                while not self.stop.is_set():
+                    self.statement(cursor)
+        except Exception as error:  # noqa: BLE001
+            if not connection.is_lost(error):
+                self.failure = error
+
+    def statement(self, cursor):
+        other = self.rng.choice(list(TABLES))
+        chosen = self.rng.choice([
+            "CREATE TABLE IF NOT EXISTS d (id INT AUTO_INCREMENT PRIMARY KEY, v VECTOR({n}) NOT NULL, VECTOR KEY (v))", "TRUNCATE TABLE d",
+            "DROP TABLE IF EXISTS d", "RENAME TABLE d TO e", "RENAME TABLE e TO d", "ALTER TABLE d ADD c INT", "ALTER TABLE d DROP c",
+            "ALTER TABLE d FORCE", "ALTER TABLE d DROP KEY v", "ALTER TABLE d ADD VECTOR KEY (v)", "DROP TABLE IF EXISTS e",
+            f"OPTIMIZE TABLE {other}", f"ALTER TABLE {other} FORCE, LOCK=NONE, ALGORITHM=COPY"] + ["INSERT"] * 6)
+        try:
+            if chosen == "INSERT":
+                cursor.execute("INSERT INTO d (v) VALUES (%s), (%s)", (packed(some_vector(self.rng)), packed(some_vector(self.rng))))
+            else:
+                cursor.execute(chosen.replace("{n}", str(DIMENSIONS)))
+            self.statements += 1
+        except pymysql.err.MySQLError as error:
+            # No such table, exists, no such key or column, twice, and what waits meet.
+            if error.args[0] not in (*EXPECTED, 1146, 1050, 1091, 1060, 1061, 1176, 1054, 1846, 1845):
+                raise
+
+
+def search(cursor, table, vector, limit=NEAREST):
+    cursor.execute(f"SELECT id, v, VEC_DISTANCE_EUCLIDEAN(v, %s) d FROM {table} ORDER BY d LIMIT {limit}", packed(vector))
+    return [(row[0], math.dist(struct.unpack(f"<{DIMENSIONS}f", row[1]), vector), row[2]) for row in cursor.fetchall()]
+
+
+def in_order(found):
+    return all(before[2] <= after[2] * 1.05 + 1e-2 for before, after in zip(found, found[1:]))  # the index compares rounded vectors
+
+
+def check_order(found):
+    for number, distance, said in found:
+        if abs(distance - said) > 1e-3:
+            raise Broken(f"row {number} is at {distance}, not {said}")
+    if not in_order(found):
+        raise Broken(f"rows come in the order of {[row[2] for row in found]}")
+    if len({row[0] for row in found}) != len(found):
+        raise Broken(f"a row comes twice: {[row[0] for row in found]}")
+
+
+def check_rows(cursor, clients):
+    for table in TABLES:
+        cursor.execute(f"SELECT id, v FROM {table} USE INDEX ()")
+        there = {number: tuple(struct.unpack(f"<{DIMENSIONS}f", v)) for number, v in cursor.fetchall()}
+        for client in clients:
+            mine = {number: v for number, v in there.items() if number // 1000000 == client.number}
+            wanted = [{number: tuple(struct.unpack(f"<{DIMENSIONS}f", packed(v))) for (of, number), v in rows.items() if of == table}
+                      for rows in (client.rows, client.open) if rows is not None]
+            if mine not in wanted:
+                raise Broken(f"table {table}, client {client.number}: {len(mine)} rows, not the {[len(rows) for rows in wanted]} acknowledged ones")
+
+
+def settle(cursor, clients):
+    """A transaction whose acknowledgement was cut off has come, or not, as a whole."""
+    for client in clients:
+        if client.open is None:
+            continue
+        there = {}
+        for table in TABLES:
+            cursor.execute(f"SELECT id, v FROM {table} USE INDEX () WHERE id DIV 1000000 = %s", client.number)
+            there.update({(table, number): v for number, v in cursor.fetchall()})
+        came = there == {key: packed(v) for key, v in client.open.items()}
+        if not came and there != {key: packed(v) for key, v in client.rows.items()}:
+            raise Broken(f"client {client.number}: a part of its last transaction is there")
+        client.rows, client.open = (client.open if came else client.rows), None
+
+
+def check_tables(cursor):
+    cursor.execute("SELECT table_name FROM information_schema.tables WHERE table_schema = %s", DATABASE)
+    tables = [row[0] for row in cursor.fetchall()]
+    for table in tables:
+        cursor.execute(f"CHECK TABLE {table} EXTENDED")
+        result = cursor.fetchall()
+        if [row[3] for row in result] != ["OK"]:
+            raise Broken(f"CHECK TABLE {table}: {result}")
+    cursor.execute("SELECT name FROM information_schema.sluice_tables WHERE name LIKE %s", f"{DATABASE}/%")
+    names = [row[0].split("/")[1] for row in cursor.fetchall()]
+    alone = [name for name in names if name.split("#i#")[0] not in tables]
+    if alone:
+        raise Broken(f"tables without a definition: {alone}")
+
+
+def check_searches(cursor, rng):
+    """The part of the nearest rows that searches by the index found."""
+    found, wanted = 0, 0
+    for table in TABLES:
+        cursor.execute(f"SELECT id, v FROM {table} USE INDEX ()")
+        rows = {number: struct.unpack(f"<{DIMENSIONS}f", v) for number, v in cursor.fetchall()}
+        for _ in range(SEARCHES):
+            vector = some_vector(rng)
+            by_index = search(cursor, table, vector)
+            check_order(by_index)
+            by_hand = sorted(rows, key=lambda number: math.dist(rows[number], vector))[:NEAREST]
+            if len(by_index) != len(by_hand):
+                raise Broken(f"table {table}: {len(by_index)} rows of {len(by_hand)}")
+            found += len({row[0] for row in by_index} & set(by_hand))
+            wanted += len(by_hand)
+    if found < wanted * RECALL:
+        raise Broken(f"searches found {found} of the {wanted} nearest rows")
+    return found / wanted if wanted else 1
+
+
+def one_round(server, clients, seed, seconds, rng, kills):
+    stop = threading.Event()
+    fresh = [Client(server, client.number, seed, stop) for client in clients]
+    for client, old in zip(fresh, clients):
+        client.rows = old.rows
+    others = [*(Searcher(server, seed * 7 + n, stop) for n in range(2)), Definer(server, seed, stop)]
+    for thread in (*fresh, *others):
+        thread.start()
+    time.sleep(rng.uniform(seconds / 2, seconds))
+    if kills:
+        server.kill9()
+    stop.set()
+    for thread in (*fresh, *others):
+        thread.join(60)
+        if thread.failure or thread.is_alive():
+            raise Broken(f"{type(thread).__name__}: {thread.failure or 'hangs'!r}")
+    if sum(s.out_of_order for s in others[:2]) * 100 > sum(s.searches for s in others[:2]):
+        raise Broken(f"{[s.out_of_order for s in others[:2]]} of {[s.searches for s in others[:2]]} searches are out of order")
+    server.start()
+    with connection.connect(server, DATABASE, autocommit=True) as link, link.cursor() as cursor:
+        settle(cursor, fresh)
+        check_rows(cursor, fresh)
+        check_tables(cursor)
+        cursor.execute("SET mhnsw_ef_search = 60")
+        recall = check_searches(cursor, rng)
+    return fresh, f"{sum(c.commits for c in fresh)} commits, {sum(s.searches for s in others[:2])} searches " \
+                  f"({sum(s.out_of_order for s in others[:2])} out of order), {others[2].statements} definitions, " \
+                  f"{len(sum((list(c.rows) for c in fresh), []))} rows, recall {recall:.3f}"
+
+
+def main():
+    parser = argparse.ArgumentParser(description="VECTOR indexes under changes, definitions and kill -9.")
+    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--clients", type=int, default=4)
+    parser.add_argument("--seconds", type=float, default=5)
+    parser.add_argument("--seed", type=int, default=random.randrange(10**6))
+    parser.add_argument("--binlog", action="store_true", help="every other round")
+    arguments = parser.parse_args()
+    folder = BUILD / "run/vectors"
+    shutil.rmtree(folder, ignore_errors=True)
+    options = ["--sluice-buffer-pool-size=32M", "--sluice-redo-log-capacity=16M", "--sluice-lock-wait-timeout=3", "--innodb-lock-wait-timeout=3",
+               "--mhnsw-max-cache-size=1M"]
+    server = Server(folder, free_port(), options)
+    rng = random.Random(arguments.seed)
+    try:
+        server.start()
+        server.sql(f"CREATE DATABASE {DATABASE}; " + "; ".join(table.replace("{n}", str(DIMENSIONS)) for table in TABLES.values()).join([f"USE {DATABASE}; ", ""]))
+        clients = [Client(server, number + 1, arguments.seed, None) for number in range(arguments.clients)]
+        for number in range(arguments.rounds):
+            clients, what = one_round(server, clients, arguments.seed + number, arguments.seconds, rng, kills=number % 4 != 3)
+            display.say(f"round {number + 1}: {what}")
+            if arguments.binlog:
+                server.stop()
+                server.options = options + (["--log-bin=binlog", "--binlog-format=ROW", "--server-id=1"] if number % 2 == 0 else [])
+                server.start()
+        server.stop()
+    except (Broken, ServerError, pymysql.err.Error) as error:
+        server.kill9()
+        sys.exit(f"BROKEN, seed {arguments.seed}: {error}\nserver's folder: {folder}")
+    display.say(f"{arguments.rounds} rounds: every acknowledged row is there, and in its graph (seed {arguments.seed})")
+
+
+if __name__ == "__main__":
+    main()
