@@ -295,8 +295,8 @@ fn judge_place(
     match &op.what {
         What::Write { value, .. } if !op.undone && history.left.is_some() && !spine.contains(value) => {
             let text = format!("{value} of {:?}, which holds {spine:?} at the end", op.item);
-            let committed = history.transactions[trx as usize].committed.unwrap_or(Time::MAX);
-            let anomaly = rewrites.may_lose(op, committed, Anomaly::LostWrite);
+            let writer = &history.transactions[trx as usize];
+            let anomaly = rewrites.may_lose(op, writer, Anomaly::LostWrite);
             findings.say(anomaly, vec![trx], text);
         }
         // What a transaction has undone itself, and a read of a value that was rolled back (an
@@ -315,12 +315,19 @@ fn judge_place(
 
 /// Where an update may be lost, a client writes back a list without what was appended since. The
 /// loss of that is then expected.
-struct Rewrites(HashMap<Item, Vec<(Time, Time)>>);
+struct Rewrites(HashMap<Item, Vec<Rewrite>>);
+
+struct Rewrite {
+    /// From this moment on its transaction may have read what it wrote back.
+    from: Time,
+    /// Then it had written.
+    until: Time,
+    node: u32,
+}
 
 impl Rewrites {
-    /// From which moment on each transaction may have read what it wrote back, and when it had.
     fn new(history: &History, versions: &Versions, level: Level) -> Rewrites {
-        let mut rewrites: HashMap<Item, Vec<(Time, Time)>> = HashMap::new();
+        let mut rewrites: HashMap<Item, Vec<Rewrite>> = HashMap::new();
         if level == Level::LooseRepeatableRead {
             for (_, transaction) in versions.committed_ones(history) {
                 for op in transaction
@@ -328,7 +335,11 @@ impl Rewrites {
                     .iter()
                     .filter(|op| matches!(op.what, What::Write { over: Some(_), .. }))
                 {
-                    rewrites.entry(op.item).or_default().push((transaction.begun, op.done));
+                    rewrites.entry(op.item).or_default().push(Rewrite {
+                        from: transaction.begun,
+                        until: op.done,
+                        node: transaction.node,
+                    });
                 }
             }
         }
@@ -340,8 +351,12 @@ impl Rewrites {
             false => otherwise,
         }
     }
-    fn may_lose(&self, op: &Op, committed: Time, otherwise: Anomaly) -> Anomaly {
-        let loses = |(from, until): &(Time, Time)| *from <= committed && *until >= op.sent;
+    /// On another node of a cluster a commit is seen later than it is answered.
+    fn may_lose(&self, op: &Op, writer: &Transaction, otherwise: Anomaly) -> Anomaly {
+        let loses = |rewrite: &Rewrite| {
+            let seen = writer.committed.filter(|_| rewrite.node == writer.node);
+            rewrite.from <= seen.unwrap_or(Time::MAX) && rewrite.until >= op.sent
+        };
         match self.0.get(&op.item) {
             Some(rewrites) if rewrites.iter().any(loses) => Anomaly::LostUpdate,
             _ => otherwise,

@@ -25,6 +25,9 @@ use std::time::{Duration, Instant};
 
 /// As long as a restart after a kill may take.
 const RECONNECT_S: u64 = 120;
+/// As long as all sessions may be without a commit. Then an answer will not come any more, or half
+/// of it.
+const ANSWER: Duration = Duration::from_secs(RECONNECT_S + 30);
 const LIST_MAX: u32 = 24;
 const BAND: u32 = 64;
 /// A row of `registers` that no transaction changes: a statement that moves another row to its key
@@ -75,8 +78,17 @@ pub fn run(plan: &Plan) -> std::result::Result<(History, Vec<String>), String> {
                 scope.spawn(move || Session::new(plan, shared, number).run())
             })
             .collect();
+        let mut last = (0, Instant::now());
         while sessions.iter().any(|s| !s.is_finished()) {
             let commits = shared.commits.load(Ordering::Relaxed);
+            if commits != last.0 {
+                last = (commits, Instant::now());
+            }
+            if last.1.elapsed() > ANSWER {
+                // The thread that waits cannot be joined.
+                eprintln!("error: a session waits for an answer that does not come; {commits} commits");
+                std::process::exit(1);
+            }
             bar.set_position(commits);
             if let Some(file) = &plan.progress {
                 std::fs::write(file, commits.to_string()).map_err(|e| format!("{}: {e}", file.display()))?;

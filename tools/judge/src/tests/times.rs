@@ -146,7 +146,7 @@ fn a_conflict_at_commit() {
 /// only an append that the client could have missed.
 #[test]
 fn lost_or_written_over() {
-    let story = |begun| {
+    let story = |begun, node| {
         let story = Story::new().trx(&[append(1, 10)]).from(10, 11, 12);
         let story = story.trx(&[append(1, 11)]).from(20, 21, 22);
         let mut back = append(1, 12);
@@ -155,11 +155,14 @@ fn lost_or_written_over() {
             over: Some(Version::Value(10)),
             gone: false,
         };
-        let story = story.trx(&[back]).from(begun, 40, 41);
+        let story = story.trx(&[back]).from(begun, 40, 41).on(node);
         story.left(&[(List(1), &[10, 12])])
     };
-    story(19).holds(Level::LooseRepeatableRead, &[Anomaly::LostUpdate]);
-    story(23).holds(Level::LooseRepeatableRead, &[Anomaly::LostWrite]);
+    story(19, 0).holds(Level::LooseRepeatableRead, &[Anomaly::LostUpdate]);
+    story(23, 0).holds(Level::LooseRepeatableRead, &[Anomaly::LostWrite]);
+    // Another node may not have had the commit yet.
+    story(23, 1).holds(Level::LooseRepeatableRead, &[Anomaly::LostUpdate]);
+    story(23, 1).holds(SI, &[Anomaly::LostWrite]);
 }
 
 /// A row was absent in the snapshot, was inserted, and is gone again. A locking read still sees by
