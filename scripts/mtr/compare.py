@@ -43,7 +43,7 @@ RECORD_FORMAT = 10  # raise it when records are made in another way
 RACES_AGAIN_MAX = 3
 # What a test says that waited for too long: on a machine with much to do, that may be the reason.
 LATE = re.compile(r"timeout after|Timeout in |did not transition to|Failed to start mysqld|failed during test run|Can't connect|Lost connection"
-                  r"|server has gone away|Lock wait timeout exceeded|error timeout_error|WSREP has not yet prepared node")
+                  r"|server has gone away|Lock wait timeout exceeded|error timeout_error|failed to disappear|WSREP has not yet prepared node")
 # And what is wrong under any load.
 CRASH = re.compile(r"got (?:signal|exception)|panicked at|Assertion .* failed|Sanitizer")
 

@@ -99,6 +99,8 @@ OPTIONS_AS_IT_IS = {
 OWN_TABLES = (("INNODB_SYS_TABLES", "SLUICE_TABLES"), ("INNODB_SYS_INDEXES", "SLUICE_INDEXES"))
 # A test of a cluster that runs the server's program itself.
 ASKS_FOR_POSITION = re.compile(r"^(.*exec \$MYSQLD .*)(?=--wsrep-recover)", re.MULTILINE)
+# A test that begins a node anew.
+EMPTIES_DATA = re.compile(r"^(--remove_files_wildcard \$MYSQLTEST_VARDIR/mysqld\.\d/data)\n", re.MULTILINE)
 SOURCES = (".test", ".inc", ".opt", ".cnf", ".combinations", ".pre")
 EXPECTED_ERROR = re.compile(rb"^[ \t]*(?:--[ \t]*error\b.*|error[ \t][^;\n]*;)$", re.MULTILINE)
 HOW_TO = re.compile(rb"\s*,?\s*(?<![$@\w])(?:algorithm\s*=?\s*(?:inplace|instant|nocopy)|lock\s*=\s*none"
@@ -167,6 +169,7 @@ class Suite:
                     self.own_tables = OWN_TABLES
                     read_own_tables(folder)
                 transfer_by_sluice(folder)
+                empty_own_directory(folder)
                 give_options(folder, OPTIONS_AS_IT_IS[engine])
         self.folder = tree.tests / "suite" / self.name
         (self.folder / "r").mkdir(exist_ok=True)
@@ -286,6 +289,16 @@ def transfer_by_sluice(folder):
         changed = MARIABACKUP.sub(r"\1sluice", text)
         if changed != text:
             path.write_text(changed, errors="surrogateescape")
+
+
+def empty_own_directory(folder):
+    """Where a test empties a data directory by the names of its parts, Sluice's directory is one of them."""
+    for path in folder.rglob("*"):
+        if path.suffix in (".test", ".inc") and path.is_file():
+            text = path.read_text(errors="surrogateescape")
+            changed = EMPTIES_DATA.sub(r"\1/#sluice\n\1\n", text)
+            if changed != text:
+                path.write_text(changed, errors="surrogateescape")
 
 
 def read_own_tables(folder):
