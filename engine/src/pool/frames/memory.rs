@@ -6,9 +6,6 @@
 //! off after its plugins have started. From Linux 6.18 on the plugin turns them on again for this
 //! memory.
 //!
-//! Under Miri all addresses are mapped from the start: Miri has no protection of memory, and no
-//! advice about it.
-//!
 //! Takes no latch. One thread at a time maps and unmaps.
 //! Called by: `frame`, which hands out parts of it under the page latches.
 use crate::base::observer::{memory, Memory};
@@ -66,7 +63,7 @@ impl Region {
         // SAFETY: bytes of our own mapping, which no thread uses before.
         let at = unsafe { self.base.as_ptr().add(from).cast() };
         // SAFETY: as above.
-        let failed = !cfg!(miri) && unsafe { libc::mprotect(at, to - from, libc::PROT_READ | libc::PROT_WRITE) } != 0;
+        let failed = unsafe { libc::mprotect(at, to - from, libc::PROT_READ | libc::PROT_WRITE) } != 0;
         if failed {
             return Err(Error::Full(format!(
                 "cannot get {} bytes of memory: {}; lower sluice_buffer_pool_size",
@@ -74,11 +71,8 @@ impl Region {
                 std::io::Error::last_os_error()
             )));
         }
-        #[cfg(not(miri))]
         // SAFETY: advice about our own mapping; its failure costs speed only.
-        unsafe {
-            libc::madvise(at, to - from, libc::MADV_HUGEPAGE)
-        };
+        unsafe { libc::madvise(at, to - from, libc::MADV_HUGEPAGE) };
         self.mapped.fetch_add(to - from, Ordering::Relaxed);
         debug_assert!(
             self.mapped.load(Ordering::Relaxed) <= self.reserved,
@@ -91,24 +85,16 @@ impl Region {
     /// reserved. No thread uses these bytes any more: an access ends the process.
     pub fn unmap(&self, from: usize, to: usize) {
         let (from, to) = (whole(from), whole(to).min(self.reserved));
-        #[cfg(miri)]
-        // SAFETY: as below. Mapped memory is zero.
-        unsafe {
-            self.base.as_ptr().add(from).write_bytes(0, to.saturating_sub(from))
-        };
         let mut at = from;
-        while at < to && !cfg!(miri) {
+        while at < to {
             let len = RELEASE_STEP.min(to - at);
             // SAFETY: bytes of our own mapping, by the contract in use no more.
             unsafe { libc::madvise(self.base.as_ptr().add(at).cast(), len, libc::MADV_DONTNEED) };
             at += len;
         }
         if from < to {
-            #[cfg(not(miri))]
             // SAFETY: as above. A failure leaves empty memory mapped, which does no harm.
-            unsafe {
-                map(self.base.as_ptr().add(from).cast(), to - from, libc::MAP_FIXED)
-            };
+            unsafe { map(self.base.as_ptr().add(from).cast(), to - from, libc::MAP_FIXED) };
             let mapped = self.mapped.fetch_sub(to - from, Ordering::Relaxed);
             debug_assert!(mapped >= to - from, "memory that is given back was taken");
             memory(Memory::BufferPool, -((to - from) as i64));
@@ -127,12 +113,8 @@ fn whole(bytes: usize) -> usize {
 /// With `MAP_FIXED` the range is the caller's own, and no thread uses it.
 unsafe fn map(at: *mut libc::c_void, len: usize, fixed: i32) -> *mut libc::c_void {
     let flags = libc::MAP_PRIVATE | libc::MAP_ANONYMOUS | fixed;
-    let access = match cfg!(miri) {
-        true => libc::PROT_READ | libc::PROT_WRITE,
-        false => libc::PROT_NONE,
-    };
     // SAFETY: the caller's promise.
-    unsafe { libc::mmap(at, len, access, flags, -1, 0) }
+    unsafe { libc::mmap(at, len, libc::PROT_NONE, flags, -1, 0) }
 }
 
 impl Drop for Region {
