@@ -179,9 +179,8 @@ bool ColumnChange::changes_one_of(const std::vector<std::string> &columns) const
     if (!old)
       continue;
     const Column from= column_of(m_table, old), to= column_of(m_altered, m_altered->field[i]);
-    const bool fits= from.length == to.length || (from.kind == Kind::VARCHARS && from.length < to.length);
-    stays[old->field_index]= from.kind == to.kind && fits && from.charset == to.charset && (!from.null_bit || to.null_bit) &&
-                             old->stored_in_db() == m_altered->field[i]->stored_in_db();
+    stays[old->field_index]= from.kind == to.kind && from.length == to.length && from.charset == to.charset &&
+                             (!from.null_bit || to.null_bit) && old->stored_in_db() == m_altered->field[i]->stored_in_db();
   }
   for (uint i= 0; i < m_table->s->fields; i++)
     if (!stays[i] && is_one_of(m_table->field[i], columns))

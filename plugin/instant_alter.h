@@ -52,8 +52,7 @@ public:
   const char *why_columns_are_copied() const;
   /* Null: there are too many definitions. */
   std::shared_ptr<const RowHistory> history() const;
-  /* One of these columns of the table gets another form, becomes NOT NULL, or goes. A VARCHAR may
-     grow. */
+  /* One of these columns of the table gets another form, becomes NOT NULL, or goes. */
   bool changes_one_of(const std::vector<std::string> &columns) const;
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */

@@ -120,10 +120,8 @@ impl IndexBuilder {
         if change.keys.foreign.is_some() {
             check_own(&self.catalog, &name, new, Some(&name), change.keys.unchecked)?;
         }
-        // Also an index that stays may have a longer column in part from now on.
         let index_goes = old.secondary.iter().any(|s| new.secondary_by_id(s.index.id).is_none());
-        let may_lose = index_goes || !change.keys.parts.is_empty();
-        if !may_lose || change.keys.unchecked {
+        if !index_goes || change.keys.unchecked {
             return Ok(());
         }
         match needs_lost_index(&self.catalog, &name, old, new, &change.keys.renamed_columns) {
