@@ -149,11 +149,13 @@ int ha_sluice::read_found_by_graph(uchar *record)
 {
   const bool compares= (m_lock == SLC_LOCK_NONE || m_lock == SLC_LOCK_NONE_STATEMENT_VIEW) && graph_handler(table)->trx();
   int error= compares ? read_as_graph_does() : 0;
-  if (!error)
+  /* Deleted after the search had found it: there is nothing to compare. */
+  const bool is_gone= error == HA_ERR_KEY_NOT_FOUND;
+  if (!error || is_gone)
     error= point_read(record);
   if (error)
     return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
-  if (!compares)
+  if (!compares || is_gone)
     return 0;
   const Field *const field= vector_index(table)->key_part->field;
   const uchar *const now= m_moved_record.data(), *seen= record;

@@ -14,7 +14,7 @@
    V5 In a commit, a change is visible before the server removes the changed nodes from the shared
       cache, which follows at once. So no older node can come back to the cache.
    V6 A search returns rows that the statement may see, and in the order of the vectors that it sees.
-      It passes over a row that is gone, or whose vector is another one in the graph.
+      It passes over a row that it does not see, or whose vector is another one now.
    V7 A reference names one row as long as the row exists. What would change references without the
       server's knowledge is refused: rebuilds in place, cascades that delete rows.
    V8 A graph table has its main table's life. After a crash there is none without a main table.

@@ -37,7 +37,7 @@ NEAREST = 10
 SEARCHES = 30
 TABLES = {
     "by_id": "CREATE TABLE by_id (id INT PRIMARY KEY, v VECTOR({n}) NOT NULL, note INT, VECTOR KEY (v))",
-    "by_name": "CREATE TABLE by_name (id INT NOT NULL UNIQUE, name VARCHAR(20) AS (CONCAT('row ', id)) STORED, v VECTOR({n}) NOT NULL, note INT, "
+    "by_name": "CREATE TABLE by_name (id INT NOT NULL UNIQUE, name VARCHAR(20) NOT NULL DEFAULT (CONCAT('row ', id)), v VECTOR({n}) NOT NULL, note INT, "
                "VECTOR KEY (v), PRIMARY KEY (name))",
     "without_key": "CREATE TABLE without_key (id INT NOT NULL, v VECTOR({n}) NOT NULL, note INT, KEY (id), VECTOR KEY (v))",
 }
@@ -313,7 +313,7 @@ def main():
     rng = random.Random(arguments.seed)
     try:
         server.start()
-        server.sql(f"CREATE DATABASE {DATABASE}; " + "; ".join(table.replace("{n}", str(DIMENSIONS)) for table in TABLES.values()).join([f"USE {DATABASE}; ", ""]))
+        server.sql(f"CREATE DATABASE {DATABASE}; USE {DATABASE}; " + "; ".join(table.replace("{n}", str(DIMENSIONS)) for table in TABLES.values()))
         clients = [Client(server, number + 1, arguments.seed, None) for number in range(arguments.clients)]
         for number in range(arguments.rounds):
             clients, what = one_round(server, clients, arguments.seed + number, arguments.seconds, rng, kills=number % 4 != 3)
