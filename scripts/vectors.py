@@ -181,8 +181,8 @@ class Definer(threading.Thread):
                 cursor.execute(chosen.replace("{n}", str(DIMENSIONS)))
             self.statements += 1
         except pymysql.err.MySQLError as error:
-            # No such table, exists, no such key or column, twice, and what waits meet.
-            if error.args[0] not in (*EXPECTED, 1146, 1050, 1091, 1060, 1061, 1176, 1054, 1846, 1845):
+            # No such table, exists, no such key or column, twice, a second VECTOR key, and what waits meet.
+            if error.args[0] not in (*EXPECTED, 1146, 1050, 1091, 1060, 1061, 1176, 1054, 1846, 1845, 1235):
                 raise
 
 
