@@ -9,12 +9,12 @@
       which is kept until the transaction ends. Nodes are not locked.
    V3 The holder of the lock reads the newest nodes. Any other reader reads what is committed at the
       moment of the read: the shared cache serves all snapshots.
-   V4 A reader of the graph waits for no transaction: it may hold the lock of the shared cache, which
-      the commit of that transaction waits for.
+   V4 A reader of the graph waits for no transaction: it may hold the lock of the shared cache,
+      which the commit of that transaction waits for.
    V5 In a commit, a change is visible before the server removes the changed nodes from the shared
       cache, which follows at once. So no older node can come back to the cache.
-   V6 A search returns rows that the statement may see, and in the order of the vectors that it sees.
-      It passes over a row that it does not see, or whose vector is another one now.
+   V6 A search returns rows that the statement may see, and in the order of the vectors that it
+      sees. It passes over a row that it does not see, or whose vector is another one now.
    V7 A reference names one row as long as the row exists. What would change references without the
       server's knowledge is refused: rebuilds in place, cascades that delete rows.
    V8 A graph table has its main table's life. After a crash there is none without a main table.

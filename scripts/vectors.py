@@ -111,13 +111,13 @@ class Client(threading.Thread):
                 key = (table, self.number * 1000000 + self.rng.randint(1, 3000))
                 if key in rows:
                     continue
-                cursor.execute(f"INSERT INTO {table} (id, v, note) VALUES (%s, %s, 0)", (key[1], packed(vector)))
+                cursor.execute(f"INSERT INTO {table} (id, v, note) VALUES (%s, VEC_FromText(%s), 0)", (key[1], str(vector)))
                 rows[key] = vector
                 mine.append(key)
                 continue
             key = self.rng.choice(mine)
             if what < 0.8:
-                cursor.execute(f"UPDATE {table} SET v = %s WHERE id = %s", (packed(vector), key[1]))
+                cursor.execute(f"UPDATE {table} SET v = VEC_FromText(%s) WHERE id = %s", (str(vector), key[1]))
                 rows[key] = vector
             elif what < 0.9:
                 cursor.execute(f"UPDATE {table} SET note = note + 1 WHERE id = %s", key[1])
@@ -176,18 +176,18 @@ class Definer(threading.Thread):
             f"OPTIMIZE TABLE {other}", f"ALTER TABLE {other} FORCE, LOCK=NONE, ALGORITHM=COPY"] + ["INSERT"] * 6)
         try:
             if chosen == "INSERT":
-                cursor.execute("INSERT INTO d (v) VALUES (%s), (%s)", (packed(some_vector(self.rng)), packed(some_vector(self.rng))))
+                cursor.execute("INSERT INTO d (v) VALUES (VEC_FromText(%s)), (VEC_FromText(%s))", (str(some_vector(self.rng)), str(some_vector(self.rng))))
             else:
                 cursor.execute(chosen.replace("{n}", str(DIMENSIONS)))
             self.statements += 1
         except pymysql.err.MySQLError as error:
-            # No such table, exists, no such key or column, twice, and what waits meet.
-            if error.args[0] not in (*EXPECTED, 1146, 1050, 1091, 1060, 1061, 1176, 1054, 1846, 1845):
+            # No such table, exists, no such key or column, twice, a second VECTOR key, and what waits meet.
+            if error.args[0] not in (*EXPECTED, 1146, 1050, 1091, 1060, 1061, 1176, 1054, 1846, 1845, 1235):
                 raise
 
 
 def search(cursor, table, vector, limit=NEAREST):
-    cursor.execute(f"SELECT id, v, VEC_DISTANCE_EUCLIDEAN(v, %s) d FROM {table} ORDER BY d LIMIT {limit}", packed(vector))
+    cursor.execute(f"SELECT id, v, VEC_DISTANCE_EUCLIDEAN(v, VEC_FromText(%s)) d FROM {table} ORDER BY d LIMIT {limit}", str(vector))
     return [(row[0], math.dist(struct.unpack(f"<{DIMENSIONS}f", row[1]), vector), row[2]) for row in cursor.fetchall()]
 
 
