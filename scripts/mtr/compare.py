@@ -46,6 +46,7 @@ LATE = re.compile(r"timeout after|Timeout in |did not transition to|Failed to st
                   r"|server has gone away|Lock wait timeout exceeded|error timeout_error|failed to disappear|WSREP has not yet prepared node")
 # And what is wrong under any load.
 CRASH = re.compile(r"got (?:signal|exception)|panicked at|Assertion .* failed|Sanitizer")
+ABORTED_BY_DRIVER = "got signal 6"  # the driver sends it to the servers of a test whose time is up
 
 
 def masked(output):
@@ -166,6 +167,8 @@ def failed_by_load(name, run, reasons=None):
     error = error_that_ends(failure)
     if error and fingerprint(error) in (reasons or {}).get(name, {}).get("differences", []):
         return False
+    if "timeout after" in failure[:100]:
+        failure = failure.replace(ABORTED_BY_DRIVER, "")
     return bool(LATE.search(failure)) and not CRASH.search(failure)
 
 
