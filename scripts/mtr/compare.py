@@ -46,6 +46,7 @@ LATE = re.compile(r"timeout after|Timeout in |did not transition to|Failed to st
                   r"|server has gone away|Lock wait timeout exceeded|error timeout_error|failed to disappear|WSREP has not yet prepared node")
 # And what is wrong under any load.
 CRASH = re.compile(r"got (?:signal|exception)|panicked at|Assertion .* failed|Sanitizer")
+ABORTED_BY_DRIVER = "got signal 6"  # the driver sends it to the servers of a test whose time is up
 
 
 def masked(output):
@@ -144,14 +145,18 @@ def error_that_ends(failure):
     if "Found warnings/errors in server log file!" in failure[:100]:
         logged = re.findall(r"^\d{4}-\d\d-\d\d +[\d:]+ \d+ (\[(?:ERROR|Warning)\] .*)", failure, flags=re.MULTILINE)
         return masked("the error log has " + "; ".join(sorted(set(logged))))
-    if re.search(r"^(?:Failed to start mysqld|Server \[mysqld.* failed during test run)", failure, flags=re.MULTILINE) and "got signal" not in failure:
+    has_ended = re.search(r"^(?:Failed to start mysqld|Server \[mysqld.* failed during test run)", failure, flags=re.MULTILINE) and "got signal" not in failure
+    if has_ended:
         # By a state transfer, or by a server whose backup is missing then.
         refused = re.findall(r"^(?:WSREP_SST: \[ERROR\] |\d{4}-\d\d-\d\d +[\d:]+ \d+ \[ERROR\] mariadbd: )(.*?)(?: \(\d{8} [\d:.]+\))?$",
                              failure, flags=re.MULTILINE)
         if refused:
             return masked("a server does not start: " + "; ".join(sorted(set(refused))))
     error = re.search(r"^mysqltest: (?:In included file.*\n(?:included from .*\n)*)?(?:At line \d+: )?(.*)", failure, flags=re.MULTILINE)
-    return masked(error[1]) if error else None
+    if error:
+        return masked(error[1])
+    reported = re.findall(r"^\d{4}-\d\d-\d\d +[\d:]+ \d+ \[ERROR\] (?!Aborting)(.*)", failure, flags=re.MULTILINE) if has_ended else []
+    return masked("a server ends: " + "; ".join(sorted(set(reported)))) if reported else None
 
 
 def failed_by_load(name, run, reasons=None):
@@ -162,6 +167,8 @@ def failed_by_load(name, run, reasons=None):
     error = error_that_ends(failure)
     if error and fingerprint(error) in (reasons or {}).get(name, {}).get("differences", []):
         return False
+    if "timeout after" in failure[:100]:
+        failure = failure.replace(ABORTED_BY_DRIVER, "")
     return bool(LATE.search(failure)) and not CRASH.search(failure)
 
 

@@ -114,7 +114,7 @@ class Tree:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))
         with open(output, "w") as log, subprocess.Popen(
                 command, cwd=self.tests, env=self._environment(), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT, encoding="utf-8", errors="replace") as process:
+                stderr=subprocess.STDOUT, encoding="utf-8", errors="replace", process_group=0) as process:
             closed = False
             try:
                 for line in process.stdout:
@@ -123,8 +123,9 @@ class Tree:
                     closed = closed or line.startswith(CLOSING_LINE)
                     if not closed:
                         collect(results, line, on_result)
-            finally:  # interrupted: mtr ends its servers when it is told to end
-                process.terminate()
+            finally:  # interrupted: mtr, its workers and what watches its servers end them when they are told to end
+                if process.poll() is None:
+                    os.killpg(process.pid, signal.SIGTERM)
         if not results:
             raise TreeError(f"mtr ran no test: {last_line(output)} (output: {output})")
         return results
