@@ -3,8 +3,8 @@
 //!
 //! Columns: `id ref? ~word -` are an integer, a nullable one, and a word. Words compare without
 //! regard to case: an entry has the spelling as its value. `*body` is not indexed. `=two` is a
-//! BINARY(2), `+bytes` a VARBINARY. Rows are their fields, `-` is NULL. In a shape with a past a row
-//! is of the past unless its column `end` is [`NEVER`].
+//! BINARY(2), `+bytes` a VARBINARY. Rows are their fields, `-` is NULL. In a shape with a past a
+//! row is of the past unless its column `end` is [`NEVER`].
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::tests::fixture::config;
