@@ -256,19 +256,26 @@ impl slc_row_of {
     }
 }
 
-type Ctx = *mut c_void;
-type Row = *const slc_row_of;
-type ToRow = *mut slc_row_sink;
-type ToValues = *mut slc_value_sink;
-
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub struct slc_row_maker {
-    ctx: Ctx,
-    entries: Option<unsafe extern "C" fn(Ctx, child: Row, ToRow) -> c_int>,
-    changed: Option<unsafe extern "C" fn(Ctx, child: Row, u32, parent: Row, ToRow, ToRow, ToRow) -> c_int>,
-    ended: Option<unsafe extern "C" fn(Ctx, child: Row, ToRow, ToRow) -> c_int>,
-    reference: Option<unsafe extern "C" fn(Ctx, child: Row, u32, ToValues) -> c_int>,
+    ctx: *mut c_void,
+    entries: Option<unsafe extern "C" fn(*mut c_void, child: *const slc_row_of, *mut slc_row_sink) -> c_int>,
+    changed: Option<
+        unsafe extern "C" fn(
+            *mut c_void,
+            child: *const slc_row_of,
+            u32,
+            parent: *const slc_row_of,
+            *mut slc_row_sink,
+            *mut slc_row_sink,
+            *mut slc_row_sink,
+        ) -> c_int,
+    >,
+    ended: Option<
+        unsafe extern "C" fn(*mut c_void, child: *const slc_row_of, *mut slc_row_sink, *mut slc_row_sink) -> c_int,
+    >,
+    reference: Option<unsafe extern "C" fn(*mut c_void, child: *const slc_row_of, u32, *mut slc_value_sink) -> c_int>,
 }
 // SAFETY: the functions are called by the thread that uses the transaction handle.
 unsafe impl Send for slc_row_maker {}
@@ -300,7 +307,7 @@ impl RowMaker for slc_row_maker {
             ReferenceValue::Null => None,
             ReferenceValue::Parent { table, pk, row } => Some(slc_row_of::new(ChildRow { table, pk, row })),
         };
-        let parent = parent.as_ref().map_or(std::ptr::null(), |parent| parent as Row);
+        let parent = parent.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
         let (before, after, past) = (
             &mut slc_row_sink(before),
             &mut slc_row_sink(after),
