@@ -161,20 +161,29 @@ fn run(steps: Vec<Step>) {
     check(&page, &model);
 }
 
+/// Few and short ones under Miri, which takes seconds for what takes milliseconds.
+const fn fewer_under_miri(few: u32, all: u32) -> u32 {
+    if cfg!(miri) {
+        few
+    } else {
+        all
+    }
+}
+
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 200, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: fewer_under_miri(2, 200), failure_persistence: None, ..ProptestConfig::default() })]
     #[test]
-    fn a_node_is_a_sorted_list(steps in prop::collection::vec(step(), 1..120)) {
+    fn a_node_is_a_sorted_list(steps in prop::collection::vec(step(), 1..fewer_under_miri(12, 120) as usize)) {
         run(steps);
     }
 }
 
 proptest! {
-    #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
+    #![proptest_config(ProptestConfig { cases: fewer_under_miri(2, 300), failure_persistence: None, ..ProptestConfig::default() })]
     /// Keys far from a straight line: the guess by proportion only says where the search begins.
     #[test]
     fn numbers_are_found_in_whatever_steps_they_come(
-        steps in prop::collection::vec(prop_oneof![0u32..3, 5u32..8, 0u32..1 << 24], 1..200),
+        steps in prop::collection::vec(prop_oneof![0u32..3, 5u32..8, 0u32..1 << 24], 1..fewer_under_miri(20, 200) as usize),
         probes in prop::collection::vec(any::<u32>(), 50),
     ) {
         let mut numbers: Vec<u32> = steps.iter().scan(0u32, |sum, step| { *sum = sum.saturating_add(*step); Some(*sum) }).collect();
@@ -293,7 +302,7 @@ fn bit() -> impl Strategy<Value = (usize, u8)> {
     (place, 0..8u8)
 }
 proptest! {
-    #![proptest_config(ProptestConfig::with_cases(if cfg!(miri) { 10 } else { 5000 }))]
+    #![proptest_config(ProptestConfig::with_cases(fewer_under_miri(10, 5000)))]
     #[test]
     fn reading_a_damaged_node_that_is_taken_stays_within_its_page(bits in prop::collection::vec(bit(), 1..4)) {
         let mut bytes = ascending(40).bytes;
