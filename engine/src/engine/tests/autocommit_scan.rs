@@ -319,17 +319,27 @@ fn a_moved_row_that_is_locked_is_waited_for_or_skipped_or_refused() {
     }
 }
 
+/// Another transaction gives row `k` a new group.
+fn commit_group(fixture: &TableFixture, k: u8, group: u8) {
+    let mut trx = fixture.begin(ReadCommitted);
+    fixture
+        .update(
+            &mut trx,
+            &[k],
+            &row(k, u16::from(k) * 10),
+            &row(group, u16::from(k) * 10),
+        )
+        .expect("update");
+    commit(fixture, trx);
+}
+
 /// What a source is read by judges nothing, and holds back purge until its transaction ends.
 #[test]
 fn a_statement_view_makes_no_conflict() {
     let fixture = filled();
     let mut trx = fixture.begin(RepeatableRead);
     let mut cursor = by_statement_view(&fixture, &mut trx);
-    let mut other = fixture.begin(ReadCommitted);
-    fixture
-        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
-        .expect("update");
-    commit(&fixture, other);
+    commit_group(&fixture, 3, 9);
     fixture.purge_all();
     assert_eq!(groups(&fixture, &mut trx, 0, X), Ok(vec![1, 2, 9]));
     fixture
@@ -350,11 +360,7 @@ fn a_statement_view_stays_when_another_is_closed() {
     let fixture = filled();
     let mut trx = fixture.begin(ReadCommitted);
     let mut cursor = by_statement_view(&fixture, &mut trx);
-    let mut other = fixture.begin(ReadCommitted);
-    fixture
-        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
-        .expect("update");
-    commit(&fixture, other);
+    commit_group(&fixture, 3, 9);
     let mut holder = fixture.begin(ReadCommitted);
     fixture
         .update(&mut holder, &[1], &row(1, 10), &row(8, 10))
@@ -422,11 +428,7 @@ fn a_seek_reads_as_its_transaction_does_now() {
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[5]), Ok(true));
     fixture.engine.rollback(&mut trx).expect("rollback");
     fixture.engine.start(&mut trx, RepeatableRead, 1);
-    let mut other = fixture.begin(ReadCommitted);
-    fixture
-        .update(&mut other, &[3], &row(3, 30), &row(9, 30))
-        .expect("update");
-    commit(&fixture, other);
+    commit_group(&fixture, 3, 9);
     fixture.purge_all();
     assert_eq!(cursor.seek(&mut trx, Seek::Ge, &[3]), Ok(true));
     assert_eq!(found(&cursor), (3, 9));

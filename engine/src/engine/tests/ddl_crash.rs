@@ -9,8 +9,9 @@ use crate::table::{IndexBuild, IndexSpec, NewRow, Table, TableSpec};
 use crate::txn::Isolation;
 use std::sync::Arc;
 
-/// Tables by name, each with the clustered keys of its rows and the number of its indexes.
-type Tables = std::collections::BTreeMap<String, (Vec<Vec<u8>>, usize)>;
+/// The clustered keys of a table's rows, and the number of its indexes.
+type TableState = (Vec<Vec<u8>>, usize);
+type Tables = std::collections::BTreeMap<String, TableState>;
 
 fn tables_of(engine: &Arc<Engine>) -> Tables {
     let store = engine.store();
@@ -132,10 +133,15 @@ fn built(engine: &Arc<Engine>, table: &Arc<Table>, keys: &[Vec<u8>]) -> Result<I
     Ok(build)
 }
 
-/// The partitions of a table are altered together. Once they were altered one by one, and a crash
-/// in between left a table that no .frm described.
-#[test]
-fn tables_altered_at_once_are_all_altered_or_none() {
+/// Fills three tables, changes several of them by `change`, and crashes at each write of the change
+/// in turn. `count` of every table is then as `before`, or of every table as `after`. It is `after`
+/// if the change had returned.
+fn crash_in_one_change_of_many(
+    names: [&str; 3],
+    change: impl Fn(&Arc<Engine>, &Tables) -> Result<()>,
+    count: impl Fn(&TableState) -> usize,
+    [before, after]: [[usize; 3]; 2],
+) {
     for stop in 1.. {
         let disk = SimDisk::new(stop);
         let engine = Engine::open(disk.clone(), config()).expect("fresh");
@@ -144,28 +150,37 @@ fn tables_altered_at_once_are_all_altered_or_none() {
             indexes: vec![],
             ..spec()
         };
-        for name in ["p0", "p1", "p2"] {
+        for name in names {
             engine.store().tables().create_table(name, &spec).expect("created");
             tables.insert(name.into(), (vec![], 0));
             fill(&engine, name, &mut tables).expect("filled");
         }
         engine.checkpoint().expect("a short way to go");
         disk.crash_at(disk.changes() + stop);
-        let done = add_to_all(&engine, &tables);
+        let done = change(&engine, &tables);
         let disk = disk.crash(stop);
         drop(engine);
         let engine = Engine::open(disk.clone(), config()).expect("recovered");
         engine.start_background();
         wait_for_rollback(&engine);
         check_all(&engine, &disk);
-        let counts: Vec<usize> = tables_of(&engine).values().map(|(_, indexes)| *indexes).collect();
-        assert!(counts == [0, 0, 0] || counts == [1, 1, 1], "stop {stop}: {counts:?}");
+        let found = tables_of(&engine);
+        let counts = names.map(|name| count(&found[name]));
+        assert!(counts == before || counts == after, "stop {stop}: {counts:?}");
         if done.is_ok() {
-            assert_eq!(counts, [1, 1, 1]);
+            assert_eq!(counts, after);
             assert!(stop > 3, "it was cut short often enough");
             return;
         }
     }
+}
+
+/// The partitions of a table are altered together. Once they were altered one by one, and a crash
+/// in between left a table that no .frm described.
+#[test]
+fn tables_altered_at_once_are_all_altered_or_none() {
+    let indexes = |table: &TableState| table.1;
+    crash_in_one_change_of_many(["p0", "p1", "p2"], add_to_all, indexes, [[0; 3], [1; 3]]);
 }
 
 fn add_to_all(engine: &Arc<Engine>, tables: &Tables) -> Result<()> {
@@ -187,41 +202,13 @@ fn add_to_all(engine: &Arc<Engine>, tables: &Tables) -> Result<()> {
 /// search would find nothing, or rows that are gone.
 #[test]
 fn tables_truncated_at_once_are_all_empty_or_none() {
-    for stop in 1.. {
-        let disk = SimDisk::new(stop);
-        let engine = Engine::open(disk.clone(), config()).expect("fresh");
-        let mut tables = Tables::new();
-        let spec = TableSpec {
-            indexes: vec![],
-            ..spec()
-        };
-        for name in ["main", "graph", "other"] {
-            engine.store().tables().create_table(name, &spec).expect("created");
-            tables.insert(name.into(), (vec![], 0));
-            fill(&engine, name, &mut tables).expect("filled");
-        }
-        engine.checkpoint().expect("a short way to go");
-        disk.crash_at(disk.changes() + stop);
-        let done = engine.store().tables().truncate_tables(&["main", "graph"], &|_| false);
-        let disk = disk.crash(stop);
-        drop(engine);
-        let engine = Engine::open(disk.clone(), config()).expect("recovered");
-        engine.start_background();
-        wait_for_rollback(&engine);
-        check_all(&engine, &disk);
-        let found = tables_of(&engine);
-        let rows = |name: &str| found[name].0.len();
-        let counts = [rows("main"), rows("graph"), rows("other")];
-        assert!(
-            counts == [40, 40, 40] || counts == [0, 0, 40],
-            "stop {stop}: {counts:?}"
-        );
-        if done.is_ok() {
-            assert_eq!(counts, [0, 0, 40]);
-            assert!(stop > 3, "it was cut short often enough");
-            return;
-        }
-    }
+    let truncate = |engine: &Arc<Engine>, _: &Tables| {
+        let tables = engine.store().tables();
+        tables.truncate_tables(&["main", "graph"], &|_| false)
+    };
+    let rows = |table: &TableState| table.0.len();
+    let names = ["main", "graph", "other"];
+    crash_in_one_change_of_many(names, truncate, rows, [[40; 3], [0, 0, 40]]);
 }
 
 /// A name that one action of an ALTER gives up is free for another one.
