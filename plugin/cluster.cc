@@ -35,6 +35,15 @@ uint64_t place_in_cluster(const THD *thd)
 
 bool is_local_to_cluster(THD *thd) { return WSREP(thd) && wsrep_thd_is_local(thd) && !wsrep_thd_ignore_table(thd); }
 
+/* The server collects the write set in the cache of the binary log. A connection gets its cache at
+   its first write. A savepoint set before leaves the cache out, and so does ROLLBACK TO. So the cache
+   is made earlier. If memory lacks, it is made at the first write after all. */
+void include_write_set_in_savepoints(THD *thd)
+{
+  if (WSREP_EMULATE_BINLOG(thd) && !planted(Mutant::SavepointUnknownToWriteSet))
+    thd->binlog_setup_trx_data();
+}
+
 /* ---- the position (G6) ---- */
 
 namespace {

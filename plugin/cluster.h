@@ -7,6 +7,7 @@
    G7 After a crash, a prepared transaction commits if its place is not beyond the position, or
       follows it without a gap. All others roll back, and come again from another node.
    G8 A transaction writes tables of one replicated engine.
+   G11 A change that is undone on its own node is not in the write set.
    When a write set becomes durable (G9, G10): commit_turn.h.
    Reasons: docs/decisions/2026-11-28-galera.md.
    Called by: connection, waiter, hton, xa, the handler files. */
@@ -26,6 +27,8 @@ bool is_high_priority(const THD *thd);
 uint64_t place_in_cluster(const THD *thd);
 /* The changes of the session are replicated to the other nodes. */
 bool is_local_to_cluster(THD *thd);
+/* From here on savepoints cover the transaction's write set (G11). */
+void include_write_set_in_savepoints(THD *thd);
 
 /* `thd`, of high priority, is about to wait for `holder`. */
 void abort_local_holder(THD *thd, Connection *holder);

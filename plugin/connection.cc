@@ -92,8 +92,11 @@ void Connection::register_with_server()
 {
   trans_register_ha(m_thd, false, hton, 0);
   m_is_long= in_long_transaction();
-  if (m_is_long)
-    trans_register_ha(m_thd, true, hton, 0);
+  if (!m_is_long)
+    return;
+  trans_register_ha(m_thd, true, hton, 0);
+  if (unlikely(is_local_to_cluster(m_thd)))
+    include_write_set_in_savepoints(m_thd);
 }
 
 /* XA PREPARE was executed, and the transaction is still attached to this session. */

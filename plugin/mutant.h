@@ -1,8 +1,8 @@
 /* Mutants: planted bugs of the plugin, as the engine has them (engine/src/base/mutant.rs). Only a
    plugin made with MUTANTS=1 has them, which is no release. One is active at a time, named by
    SLUICE_MUTANT. `make plugin-mutants` runs scripts/instant_alters.py, scripts/online_alter.py,
-   scripts/galera_durability.py and scripts/isolation.py against each, and prints which of them
-   catches it.
+   scripts/galera_durability.py, scripts/isolation.py and scripts/galera.py against each, and prints
+   which of them catches it.
    Used by: the steps that the mutants break. */
 #ifndef SLUICE_MUTANT_H
 #define SLUICE_MUTANT_H
@@ -31,7 +31,9 @@ enum class Mutant
   AfterStoredAsRunning,
   /* Galera: the wait of an aborted connection is ended when that may be in its next statement (G5),
      which is then answered as if it had been carried out. */
-  WaitOfNextStatementEnded
+  WaitOfNextStatementEnded,
+  /* Galera: a savepoint from before the first write has no place in the write set (G11). */
+  SavepointUnknownToWriteSet
 };
 
 #ifndef SLUICE_MUTANTS
@@ -40,7 +42,8 @@ constexpr bool planted(Mutant) { return false; }
 inline bool planted(Mutant mutant)
 {
   static const char *const NAMES[]= {"AddedValueForgotten", "GrownSignForgotten", "OldNullBitMisplaced", "VirtualValueStale", "OldRowsLast",
-                                      "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning", "WaitOfNextStatementEnded"};
+                                      "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning", "WaitOfNextStatementEnded",
+                                      "SavepointUnknownToWriteSet"};
   static const char *const chosen= getenv("SLUICE_MUTANT");
   return chosen && !strcmp(chosen, NAMES[static_cast<int>(mutant)]);
 }

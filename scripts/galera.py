@@ -195,7 +195,8 @@ TAKEN = (
     "INSERT INTO t VALUES (1, 1, 'a'), (2, 2, 'b'), (3, NULL, 'c')", "UPDATE t SET b = 20 WHERE a = 2", "UPDATE t SET a = 30 WHERE a = 3",
     "REPLACE INTO t VALUES (1, 1, 'A')", "INSERT INTO t VALUES (1, 5, 'x') ON DUPLICATE KEY UPDATE c = 'again'", "DELETE FROM t WHERE a = 30",
     "INSERT IGNORE INTO t VALUES (1, 9, 'x')", "BEGIN; INSERT INTO t VALUES (7, 7, 'z'); SAVEPOINT s; INSERT INTO t VALUES (8, 8, 'y'); "
-    "ROLLBACK TO s; COMMIT", "INSERT INTO bare VALUES (1, 'x'), (1, 'x'), (2, 'y')", "UPDATE bare SET b = 'q' WHERE a = 2", "DELETE FROM bare WHERE a = 1 LIMIT 1",
+    "ROLLBACK TO s; COMMIT", "BEGIN; SELECT COUNT(*) FROM t; SAVEPOINT s; INSERT INTO t VALUES (9, 9, 'undone'); ROLLBACK TO s; "
+    "INSERT INTO t VALUES (10, 10, 'kept'); COMMIT", "INSERT INTO bare VALUES (1, 'x'), (1, 'x'), (2, 'y')", "UPDATE bare SET b = 'q' WHERE a = 2", "DELETE FROM bare WHERE a = 1 LIMIT 1",
     "CREATE TABLE copy SELECT * FROM t", "CREATE TABLE nothing SELECT * FROM t WHERE a < 0", "INSERT INTO copy SELECT a + 100, b, c FROM t",
     "ALTER TABLE t ADD COLUMN d INT DEFAULT 4", "ALTER TABLE t ADD KEY (c), ALGORITHM=COPY", "OPTIMIZE TABLE t",
     "CREATE TABLE gone (a INT); INSERT INTO gone VALUES (1); TRUNCATE TABLE gone; INSERT INTO gone VALUES (2); DROP TABLE gone",
