@@ -2,7 +2,8 @@
    engine's statistics there, within a second, and at once for ANALYZE TABLE and for a SELECT that
    reads one of them. As in InnoDB, tables with STATS_PERSISTENT=0 have no rows there. The engine does
    not read the tables: a manual change is overwritten when statistics are computed again. The thread
-   runs statements on a connection inside the server, without binary log. There is no thread with
+   runs statements on a connection inside the server, without binary log and general log. The server
+   counts them in Com_replace, Com_insert, Com_delete and others. There is no thread with
    innodb_read_only, and while the system tables are created. If a table cannot be written (it is
    missing, or locked), the error log gets one warning, and the thread tries again. Compiled only
    for a plugin with InnoDB's name.
@@ -108,7 +109,7 @@ public:
     m_is_open= m_mysql && mysql_real_connect_local(m_mysql);
     m_is_open= m_is_open && run("SET SESSION lock_wait_timeout = 1, innodb_lock_wait_timeout = 1, sql_mode = '', time_zone = DEFAULT, "
                                 "autocommit = 1, innodb_snapshot_isolation = OFF, max_statement_time = 0, character_set_client = utf8mb3, "
-                                "sql_safe_updates = 0, tx_read_only = 0");
+                                "sql_safe_updates = 0, tx_read_only = 0, sql_log_off = 1");
   }
   ~Local()
   {
