@@ -109,6 +109,7 @@ Definition::Definition(TABLE *form, bool temporary, ForeignDefinition &foreign) 
   def.parts= parts->of(0).data();
   def.foreign_count= foreign.count();
   def.foreign= foreign.defs();
+  def.foreign_kept= foreign.kept();
   def.replaces= foreign.replaces();
   if (!checks_foreign_keys(current_thd))
     def.flags|= SLC_TABLE_FOREIGN_UNCHECKED;

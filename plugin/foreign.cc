@@ -61,9 +61,6 @@ LEX_CSTRING *kept(THD *thd, const std::string &text)
   return thd->make_clex_string(text.data(), text.size());
 }
 
-/* A table that a statement is making, or has moved out of the way. */
-bool is_work_table(const std::string &path) { return !path.compare(path.rfind('/') + 1, 4, tmp_file_prefix); }
-
 /* What users call the clustered index of a table: it may be a UNIQUE key. It is the first key of
    the note in the catalog (schema_of in ddl.cc). */
 std::string clustered_name(const std::string &path)
@@ -110,6 +107,8 @@ FOREIGN_KEY_INFO *info_of(THD *thd, const ForeignKey &key)
 
 } // namespace
 
+bool is_work_table(const std::string &path) { return !path.compare(path.rfind('/') + 1, 4, tmp_file_prefix); }
+
 std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table)
 {
   std::vector<ForeignKey> keys;
@@ -130,17 +129,6 @@ std::vector<ForeignKey> foreign_keys_by_name(uint32_t which, const char *table)
   std::vector<ForeignKey> keys= foreign_keys(which, table);
   std::sort(keys.begin(), keys.end(), [](const ForeignKey &a, const ForeignKey &b) { return a.name < b.name; });
   return keys;
-}
-
-std::vector<std::string> foreign_columns(const TABLE *table)
-{
-  const char *const name= table->s->normalized_path.str;
-  std::vector<std::string> columns;
-  for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_CHILD, name))
-    columns.insert(columns.end(), key.columns.begin(), key.columns.end());
-  for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_PARENT, name))
-    columns.insert(columns.end(), key.parent_columns.begin(), key.parent_columns.end());
-  return columns;
 }
 
 void append_foreign_key(THD *thd, String *to, const ForeignKey &key)

@@ -30,8 +30,13 @@ struct ForeignKey
 std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table);
 /* The same by name, as InnoDB shows them. */
 std::vector<ForeignKey> foreign_keys_by_name(uint32_t which, const char *table);
-/* The columns of the table that are part of its own foreign keys, or of those of its children. */
-std::vector<std::string> foreign_columns(const TABLE *table);
+/* The columns of the table that are part of its own foreign keys, or of those of its children.
+   with_unbound: also of those for which the table has no index. */
+std::vector<std::string> foreign_columns(const TABLE *table, bool with_unbound);
+/* A table that a statement is making, or has moved out of the way. */
+bool is_work_table(const std::string &path);
+/* The ALTER TABLE drops this foreign key of its table. */
+bool drops_foreign_key(const Alter_info *alter, const std::string &constraint);
 /* CONSTRAINT ... REFERENCES ... */
 void append_foreign_key(THD *thd, String *to, const ForeignKey &key);
 
@@ -60,6 +65,9 @@ bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info
 /* As the server does before it copies: a column whose NULL would go to children that are NOT NULL
    must not become NULL. */
 bool refuse_nullable(THD *thd, const char *table, const Alter_inplace_info *info);
+/* No column of a foreign key gets another type. renamed_alone: only columns that get a new name are
+   looked at. */
+bool refuse_other_type(const char *table, const Alter_inplace_info *info, bool renamed_alone);
 
 /* slc_foreign_def with the memory that they point into. */
 class ForeignDefinition
@@ -76,6 +84,8 @@ public:
 
   const slc_foreign_def *defs();
   uint32_t count() const { return static_cast<uint32_t>(m_keys.size()); }
+  /* So many of them, the first ones, were there before the statement. */
+  uint32_t kept() const { return m_kept; }
   const ForeignKey *named(const std::string &name) const;
   /* After HA_ERR_FOUND_DUPP_KEY: with its database. */
   std::string name_given_twice() const;
@@ -87,6 +97,7 @@ private:
   int replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
   int check_names(THD *thd, size_t old_count) const;
   std::vector<ForeignKey> m_keys;
+  uint32_t m_kept= 0;
   bool m_in_place= false;
   std::string m_replaces;
 #ifdef SLUICE_STAND_IN

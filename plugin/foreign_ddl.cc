@@ -55,15 +55,6 @@ ulong highest_number(const std::vector<ForeignKey> &keys, const std::string &tab
   return highest;
 }
 
-bool is_dropped(const Alter_info *alter, const std::string &constraint)
-{
-  List_iterator_fast<Alter_drop> drops(const_cast<Alter_info *>(alter)->drop_list);
-  while (const Alter_drop *drop= drops++)
-    if (drop->type == Alter_drop::FOREIGN_KEY && same_name(drop->name, constraint))
-      return true;
-  return false;
-}
-
 const LEX_CSTRING &given_name(const Foreign_key &key) { return key.constraint_name.str ? key.constraint_name : key.name; }
 
 /* ---- what is refused ---- */
@@ -248,14 +239,14 @@ int ForeignDefinition::replace_by_new(THD *thd, const char *name, const std::str
   const std::vector<ForeignKey> added(m_keys.begin() + old.size(), m_keys.end());
   m_keys.clear();
   for (const ForeignKey &key : old)
-    if (!is_dropped(alter, key.constraint()))
+    if (!drops_foreign_key(alter, key.constraint()))
       m_keys.push_back(key);
-  const size_t kept= m_keys.size();
+  m_kept= count();
   m_keys.insert(m_keys.end(), added.begin(), added.end());
   for (const ForeignKey &key : m_keys)
     if (const char *const why= why_no_cascade(form, key))
       return refuse(thd, key.constraint(), why);
-  return check_names(thd, kept);
+  return check_names(thd, m_kept);
 }
 
 static int check_statements(THD *thd, const TABLE *form, const HA_CREATE_INFO *info)
@@ -395,68 +386,12 @@ void ForeignAlter::put_into(slc_index_change *change, const TABLE *altered, cons
   change->foreign_unchecked= m_is_unchecked;
   change->foreign= m_foreign.defs();
   change->foreign_count= m_foreign.count();
+  change->foreign_kept= m_foreign.kept();
   m_renamed_names.clear();
   for (const std::string &name : m_renamed)
     m_renamed_names.push_back(name.c_str());
   change->renamed_columns= m_renamed_names.data();
   change->renamed_column_count= static_cast<uint32_t>(m_renamed_names.size() / 2);
-}
-
-/* Why a column of the table's own foreign keys must not become NOT NULL: the foreign key. */
-static std::unique_ptr<ForeignKey> needs_null(const std::vector<ForeignKey> &keys, const Alter_info *alter, const char *column, bool strict)
-{
-  for (const ForeignKey &key : keys)
-    for (size_t i= 0; i < key.columns.size(); i++)
-    {
-      if (!same_name(key.columns[i], column) || is_dropped(alter, key.constraint()))
-        continue;
-      const bool sets_null= key.on_delete == SLC_FOREIGN_SET_NULL || key.on_update == SLC_FOREIGN_SET_NULL;
-      if (sets_null || (strict && key.on_update == SLC_FOREIGN_CASCADE && key.parent_nullable[i]))
-        return std::unique_ptr<ForeignKey>(new ForeignKey(key));
-    }
-  return nullptr;
-}
-
-bool refuse_not_null(THD *thd, const char *table, const Alter_inplace_info *info)
-{
-  const std::vector<ForeignKey> keys= foreign_keys_by_name(SLC_FOREIGN_OF_CHILD, table);
-  List_iterator<Create_field> columns(info->alter_info->create_list);
-  while (const Create_field *column= columns++)
-  {
-    if (!column->field || (column->field->flags & NOT_NULL_FLAG) || !(column->flags & NOT_NULL_FLAG))
-      continue;
-    const char *const name= column->field->field_name.str;
-    if (const std::unique_ptr<ForeignKey> key= needs_null(keys, info->alter_info, name, thd->is_strict_mode()))
-    {
-      my_error(ER_FK_COLUMN_NOT_NULL, MYF(0), name, key->constraint().c_str());
-      return true;
-    }
-  }
-  return false;
-}
-
-bool refuse_nullable(THD *thd, const char *table, const Alter_inplace_info *info)
-{
-  if (!thd->is_strict_mode())
-    return false;
-  const std::vector<ForeignKey> keys= foreign_keys_by_name(SLC_FOREIGN_OF_PARENT, table);
-  List_iterator<Create_field> columns(info->alter_info->create_list);
-  while (const Create_field *column= columns++)
-  {
-    if (!column->field || !(column->field->flags & NOT_NULL_FLAG) || (column->flags & NOT_NULL_FLAG))
-      continue;
-    for (const ForeignKey &key : keys)
-      for (size_t i= 0; i < key.parent_columns.size(); i++)
-        if (key.on_update == SLC_FOREIGN_CASCADE && !key.child_index.empty() && !key.child_nullable[i] &&
-            same_name(key.parent_columns[i], column->field->field_name.str))
-        {
-          const TablePath child(key.child);
-          my_error(ER_FK_COLUMN_CANNOT_CHANGE_CHILD, MYF(0), column->field->field_name.str, key.constraint().c_str(),
-                   (child.schema + "." + child.table).c_str());
-          return true;
-        }
-  }
-  return false;
 }
 
 /* The statement gives the new foreign key this name. */

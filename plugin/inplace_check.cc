@@ -175,6 +175,8 @@ bool cuts_default(const ColumnChange &change, const TABLE *altered)
   return false;
 }
 
+const char FOREIGN_COLUMNS_CHANGE[]= "columns of foreign keys change";
+
 /* Why the server has to copy the table; null: it has not. */
 const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table, const TABLE *altered, const Alter_inplace_info *info,
                        slc_table *engine_table)
@@ -203,8 +205,9 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (const char *why= adds_checked_key(altered, info))
     return why;
   /* While it copies, the server looks at the columns of foreign keys. */
-  if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) && change.changes_one_of(foreign_columns(table)))
-    return "columns of foreign keys change";
+  if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) &&
+      (change.changes_one_of(foreign_columns(table, false)) || change.drops_one_of(foreign_columns(table, true))))
+    return FOREIGN_COLUMNS_CHANGE;
   if (is_rebuilt(change, info))
     return why_not_rebuilt(change, table, altered, info);
   if (change.changes_columns())
@@ -231,6 +234,12 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   const std::unique_ptr<Codec> codec= Codec::build(altered);
   const ColumnChange change(table, *m_codec, altered, *codec, info);
   info->unsupported_reason= why_copied(ha_thd(), change, table, altered, info, m_share->table());
+  /* A copy that comes next has the server's own error. If a column gets a new name, too, that error
+     would advise the other way. */
+  const bool is_copied= algorithm == Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT && info->unsupported_reason &&
+                        info->unsupported_reason != FOREIGN_COLUMNS_CHANGE;
+  if (slc_table_foreign(m_share->table()) && refuse_other_type(m_share->name(), info, is_copied))
+    return HA_ALTER_ERROR;
   if (info->unsupported_reason)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;
   if (is_rebuilt(change, info))

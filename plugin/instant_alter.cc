@@ -188,6 +188,18 @@ bool ColumnChange::changes_one_of(const std::vector<std::string> &columns) const
   return false;
 }
 
+bool ColumnChange::drops_one_of(const std::vector<std::string> &columns) const
+{
+  std::vector<bool> stays(m_table->s->fields, false);
+  for (uint i= 0; i < m_altered->s->fields; i++)
+    if (const Field *old= old_field(i))
+      stays[old->field_index]= true;
+  for (uint i= 0; i < m_table->s->fields; i++)
+    if (!stays[i] && is_one_of(m_table->field[i], columns))
+      return true;
+  return false;
+}
+
 bool ColumnChange::holds_for_added(Virtual_column_info *check) const
 {
   std::vector<my_bitmap_map> map(m_altered->s->fields / (8 * sizeof(my_bitmap_map)) + 1);

@@ -54,6 +54,7 @@ public:
   std::shared_ptr<const RowHistory> history() const;
   /* One of these columns of the table gets another form, becomes NOT NULL, or goes. */
   bool changes_one_of(const std::vector<std::string> &columns) const;
+  bool drops_one_of(const std::vector<std::string> &columns) const;
   /* The CHECK depends on added columns only, and their values in the rows that are there pass
      it. */
   bool holds_for_added(Virtual_column_info *check) const;

@@ -75,6 +75,7 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
     }
   Definition definition(m_altered, false, m_foreign);
   definition.def.replaces= name.c_str();
+  definition.def.flags|= SLC_TABLE_IN_PLACE;
   std::vector<const char *> renamed_names;
   for (const std::string &each : renamed)
     renamed_names.push_back(each.c_str());

@@ -212,6 +212,7 @@ pub const SLC_TABLE_HIDDEN_PK: u32 = 2;
 pub const SLC_TABLE_WIDE_PK: u32 = 4;
 pub const SLC_TABLE_FOREIGN_UNCHECKED: u32 = 8;
 pub const SLC_TABLE_MARKS_PAST: u32 = 16;
+pub const SLC_TABLE_IN_PLACE: u32 = 32;
 #[repr(C)]
 pub struct slc_table_def {
     pub flags: u32,
@@ -224,6 +225,7 @@ pub struct slc_table_def {
     pub parts: *const slc_index_part,
     pub foreign_count: u32,
     pub foreign: *const slc_foreign_def,
+    pub foreign_kept: u32,
     pub replaces: *const c_char,
     pub renamed_columns: *const *const c_char,
     pub renamed_column_count: u32,

@@ -41,6 +41,7 @@ pub struct slc_index_change {
     foreign_unchecked: u8,
     foreign: *const slc_foreign_def,
     foreign_count: u32,
+    foreign_kept: u32,
     renamed_columns: *const *const c_char,
     renamed_column_count: u32,
 }
@@ -137,6 +138,7 @@ unsafe fn key_change<'a>(change: &'a slc_index_change) -> Result<KeyChange<'a>> 
             .map(|key| unsafe { key_parts(key.parts, key.part_count) })
             .collect::<Result<_>>()?,
         foreign,
+        kept_foreign: change.foreign_kept as usize,
         renamed_columns: unsafe { pairs_of_names(change.renamed_columns, change.renamed_column_count)? },
         unchecked: change.foreign_unchecked != 0,
     })

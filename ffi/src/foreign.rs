@@ -177,7 +177,7 @@ pub unsafe extern "C" fn slc_table_foreign(table: *mut slc_table) -> u32 {
         let keys = table.table.foreign();
         keys.as_ref().map_or(0, |keys| {
             let lacks_index = keys.references.iter().any(|key| key.lacks_index());
-            let bits = [!keys.references.is_empty(), !keys.referenced.is_empty(), lacks_index];
+            let bits = [!keys.references.is_empty(), keys.has_children(), lacks_index];
             (0..).zip(bits).map(|(i, bit)| u32::from(bit) << i).sum()
         })
     })

@@ -109,6 +109,8 @@ pub unsafe extern "C" fn slc_table_create(
             let mode = CreateMode {
                 replaces,
                 renamed_columns: &pairs_of_names((*def).renamed_columns, (*def).renamed_column_count)?,
+                in_place: (*def).flags & SLC_TABLE_IN_PLACE != 0,
+                kept_foreign: (*def).foreign_kept as usize,
                 unchecked,
             };
             engine

@@ -62,6 +62,7 @@ typedef struct {
   uint8_t foreign_unchecked; /* they may lack a parent or an index */
   const slc_foreign_def *foreign; /* all that are there afterwards */
   uint32_t foreign_count;
+  uint32_t foreign_kept;     /* so many, the first ones, are there already: see slc_table_def */
   /* pairs: old name, new name of a column; foreign keys of other tables follow */
   const char *const *renamed_columns;
   uint32_t renamed_column_count; /* of pairs */

@@ -35,7 +35,8 @@ typedef void (*slc_foreign_cb)(void *ctx, const slc_foreign_info *);
    all */
 enum { SLC_FOREIGN_OF_CHILD = 0, SLC_FOREIGN_OF_PARENT = 1, SLC_FOREIGN_ALL = 2 };
 slc_err slc_foreign_list(slc_engine *, uint32_t which, const char *table, slc_foreign_cb cb, void *ctx);
-/* Bits: 1 = the table is a child, 2 = a parent, 4 = it has lost the index of a foreign key. */
+/* Bits: 1 = the table is a child, 2 = a parent, perhaps one that lacks the index, 4 = a child that
+   has lost the index of a foreign key. */
 uint32_t slc_table_foreign(slc_table *);
 /* SLC_TABLE_MARKS_PAST */
 int slc_table_marks_past(slc_table *);

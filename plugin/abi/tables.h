@@ -44,13 +44,16 @@ typedef struct {
 /* WIDE_PK: as SLC_INDEX_WIDE, of the clustered key. FOREIGN_UNCHECKED: foreign_key_checks=0, a
    parent may be missing and children may not fit. MARKS_PAST: bit 6 of a row's second byte says
    that it is one of the past, which is no row to foreign keys. A row that becomes one of the past,
-   or of the present, is moved, also if it keeps its clustered key */
+   or of the present, is moved, also if it keeps its clustered key. IN_PLACE: slc_tables_replace()
+   will put the table in the place of `replaces`; children that do not fit that one need not fit
+   this one */
 enum {
   SLC_TABLE_TEMPORARY = 1,
   SLC_TABLE_HIDDEN_PK = 2,
   SLC_TABLE_WIDE_PK = 4,
   SLC_TABLE_FOREIGN_UNCHECKED = 8,
-  SLC_TABLE_MARKS_PAST = 16
+  SLC_TABLE_MARKS_PAST = 16,
+  SLC_TABLE_IN_PLACE = 32
 };
 typedef struct {
   uint32_t flags;
@@ -67,6 +70,8 @@ typedef struct {
   const slc_index_part *parts;
   uint32_t foreign_count;    /* foreign keys in which the table is the child */
   const slc_foreign_def *foreign;
+  /* so many of them, the first ones, are those of `replaces`: their names now count */
+  uint32_t foreign_kept;
   /* the table whose place it will take, which may have the same foreign keys; NULL = none */
   const char *replaces;
   /* pairs: old name, new name of a column of that table. When slc_tables_replace() puts this one

@@ -65,6 +65,8 @@ mutants! {
     /// A rebuild gives columns new names, and the definitions of the table's children keep the old
     /// ones.
     ChildrenKeepOldNames,
+    /// A statement publishes the foreign keys that a table keeps as they were when it began.
+    ForeignKeysAsRead,
     /// DROP TABLE leaves the table's statistics in the system file.
     StatisticsSurviveDrop,
     /// Purge takes what an open view still needs.

@@ -8,7 +8,7 @@ use crate::change::{Buffering, DELTA_BIT};
 use crate::table::bulk::index_build::{IndexBuild, IndexBuilder};
 use crate::table::catalog::foreign_binding::{bind, check_own, needs_lost_index};
 use crate::table::catalog::foreign_key::ForeignKeySpec;
-use crate::table::catalog::foreign_rename::followers_of_columns;
+use crate::table::catalog::foreign_rename::{followers_of_columns, take_as_they_are};
 use crate::table::catalog::key_part::KeyPart;
 use crate::table::catalog::layout::{Layout, Secondary};
 use crate::table::catalog::table::Table;
@@ -38,6 +38,8 @@ pub struct KeyChange<'a> {
     pub parts: Vec<Vec<KeyPart>>,
     /// The table's foreign keys afterwards; None: as before.
     pub foreign: Option<Vec<ForeignKeySpec>>,
+    /// So many of them, the first ones, the table has already: K8.
+    pub kept_foreign: usize,
     /// Columns with new names, (old, new): foreign keys of other tables follow.
     pub renamed_columns: Vec<(&'a str, &'a str)>,
     /// Foreign keys may lack a parent or an index.
@@ -198,6 +200,12 @@ impl IndexChange<'_> {
         }
         if let Some(foreign) = &self.keys.foreign {
             new.foreign = foreign.iter().cloned().map(Arc::new).collect();
+            take_as_they_are(
+                &mut new.foreign,
+                self.keys.kept_foreign,
+                self.table,
+                &self.keys.renamed_columns,
+            )?;
         }
         debug_assert!(
             new.freeing

@@ -22,9 +22,11 @@ use crate::redo::{FlushMode, Redo};
 use crate::space;
 use crate::table::catalog::damage_log::DamageLog;
 use crate::table::catalog::dictionary::{Catalog, DdlNumbers};
-use crate::table::catalog::foreign_binding::{bind, check_definition, check_waiting_children};
+use crate::table::catalog::foreign_binding::{bind, check_definition, check_waiting_children, Replaced};
 use crate::table::catalog::foreign_key::ForeignKeySpec;
-use crate::table::catalog::foreign_rename::{check_no_child, followers, rename_foreign_keys, replaced};
+use crate::table::catalog::foreign_rename::{
+    check_no_child, followers, rename_foreign_keys, replaced, take_as_they_are,
+};
 use crate::table::catalog::layout::{IndexSpec, Layout, Secondary, TableSpec};
 use crate::table::catalog::table::Table;
 use crate::table::statistics::state::Statistics;
@@ -59,8 +61,16 @@ impl Tables {
             let mut layout = self.new_incarnation(&mut ddl, spec, if spec.temporary { 0 } else { created })?;
             layout.replaces = mode.replaces.and_then(|old| replaced(&self.catalog, &layout, old));
             sync_point(SyncPoint::FileMade);
-            let replaces = mode.replaces.map(|old| (old, mode.renamed_columns));
-            let checked = check_definition(&self.catalog, name, &layout, replaces, mode.unchecked);
+            let taken = match mode.replaces.and_then(|old| self.catalog.get(old)) {
+                Some(old) => take_as_they_are(&mut layout.foreign, mode.kept_foreign, &old, mode.renamed_columns),
+                None => Ok(()),
+            };
+            let replaces = mode.replaces.map(|name| Replaced {
+                name,
+                renamed: mode.renamed_columns,
+                in_place: mode.in_place,
+            });
+            let checked = taken.and_then(|()| check_definition(&self.catalog, name, &layout, replaces, mode.unchecked));
             let recorded =
                 checked.and_then(|()| self.record(&layout, &[&layout], |mtr| self.catalog.put(mtr, name, &layout)));
             if let Err(e) = recorded {
@@ -136,13 +146,13 @@ impl Tables {
         let followers = match mode.kind {
             RenameKind::Rename => {
                 // As in InnoDB, also while checks are off.
-                check_waiting_children(&self.catalog, to, &layout, &[])?;
+                check_waiting_children(&self.catalog, to, &layout, None, &[])?;
                 followers(&self.catalog, from, to, &mut layout)
             }
             RenameKind::OutOfPlace => Vec::new(),
             RenameKind::IntoPlace => {
                 if !mode.unchecked {
-                    check_waiting_children(&self.catalog, mode.replaces.unwrap_or(to), &layout, &[])?;
+                    check_waiting_children(&self.catalog, mode.replaces.unwrap_or(to), &layout, None, &[])?;
                 }
                 match mode.replaces {
                     Some(old) if old != to => followers(&self.catalog, old, to, &mut layout),
@@ -484,6 +494,11 @@ pub struct CreateMode<'a> {
     /// Columns of that table which have new names in this one, (old, new). When `replace_tables`
     /// puts this one in its place, the foreign keys of other tables follow.
     pub renamed_columns: &'a [(&'a str, &'a str)],
+    /// `replace_tables` will put it in its place: children that do not fit that table need not fit
+    /// this one.
+    pub in_place: bool,
+    /// So many of the foreign keys, the first ones, are that table's: K8.
+    pub kept_foreign: usize,
     /// Parents may be missing, and children may not fit.
     pub unchecked: bool,
 }

@@ -79,6 +79,7 @@ fn keys_of(catalog: &Catalog, name: &str, layout: &Layout) -> ForeignKeys {
         let foreign = child.layout().foreign.iter().enumerate();
         for (i, spec) in foreign.filter(|(_, spec)| names.contains(&spec.parent)) {
             let bound = Some(bound(child.layout(), i, spec, Some(layout))).filter(|key| key.parent.is_some());
+            keys.has_unbound_children |= bound.is_none();
             keys.referenced.extend(bound.map(Arc::new));
         }
     }
@@ -174,23 +175,41 @@ pub(in crate::table) fn index_for<'a>(layout: &'a Layout, columns: &[String]) ->
     fitting.min_by_key(|(ordinal, _)| layout.index(*ordinal).map(|index| index.id))
 }
 
+/// The table that a new one will replace. Both may have the same foreign keys.
+#[derive(Clone, Copy)]
+pub(in crate::table) struct Replaced<'a> {
+    pub name: &'a str,
+    /// Its columns that get new names, (old, new).
+    pub renamed: &'a [(&'a str, &'a str)],
+    /// By `replace_tables`: children that it does not fit may go on without a parent. A copy must
+    /// fit them, as in InnoDB.
+    pub in_place: bool,
+}
+
 /// Checks the foreign keys of a table that is created or altered, and those of children whose
-/// missing parent has its name. `replaces`: the table that it will replace, which may have the same
-/// foreign keys. With that: its columns that get new names, (old, new). `unchecked`: the user has
-/// turned checks off; a parent may be missing.
+/// missing parent has its name. `unchecked`: the user has turned checks off; a parent may be
+/// missing.
 pub(in crate::table) fn check_definition(
     catalog: &Catalog,
     name: &str,
     layout: &Layout,
-    replaces: Option<(&str, &[(&str, &str)])>,
+    replaces: Option<Replaced<'_>>,
     unchecked: bool,
 ) -> Result<()> {
-    let (replaced, renamed) = replaces.unzip();
-    check_own(catalog, name, layout, replaced, unchecked)?;
-    if !unchecked {
-        check_waiting_children(catalog, replaced.unwrap_or(name), layout, renamed.unwrap_or_default())?;
+    check_own(catalog, name, layout, replaces.map(|replaced| replaced.name), unchecked)?;
+    if unchecked {
+        return Ok(());
     }
-    Ok(())
+    let Some(Replaced {
+        name: old,
+        renamed,
+        in_place,
+    }) = replaces
+    else {
+        return check_waiting_children(catalog, name, layout, None, &[]);
+    };
+    let before = catalog.get(old).filter(|_| in_place);
+    check_waiting_children(catalog, old, layout, before.as_ref().map(|old| old.layout()), renamed)
 }
 
 /// Checks the table's own foreign keys alone.
@@ -243,12 +262,14 @@ pub(in crate::table) fn check_own(
     Ok(())
 }
 
-/// Checks that the other tables whose foreign keys name this parent can be bound to it. `renamed`:
-/// columns that these foreign keys name by their old names, (old, new).
+/// Checks that the other tables whose foreign keys name this parent can be bound to it. `before`:
+/// the parent's definition before the statement; a foreign key that did not fit it need not fit now.
+/// `renamed`: columns that these foreign keys name by their old names, (old, new).
 pub(in crate::table) fn check_waiting_children(
     catalog: &Catalog,
     name: &str,
     layout: &Layout,
+    before: Option<&Layout>,
     renamed: &[(&str, &str)],
 ) -> Result<()> {
     let children = catalog.foreign.read().children_of(name);
@@ -261,10 +282,13 @@ pub(in crate::table) fn check_waiting_children(
             true => &[][..],
             false => renamed,
         };
+        let fits = |spec: &ForeignKeySpec, parent| check_key(catalog, child.layout(), spec, parent, MayLack::BOTH);
         for spec in child.layout().foreign.iter().filter(|spec| spec.parent == name) {
+            if before.is_some_and(|before| fits(spec, Some(before)).is_err()) {
+                continue;
+            }
             let spec = spec.with_new_names(&child.name(), name, renamed);
-            let checked = check_key(catalog, child.layout(), &spec, Some(layout), MayLack::BOTH);
-            checked.map_err(|e| match e {
+            fits(&spec, Some(layout)).map_err(|e| match e {
                 Error::ForeignDefinition(why) => Error::ForeignUnfit(why),
                 e => e,
             })?;

@@ -135,11 +135,17 @@ pub struct ForeignKeys {
     /// Those in which the table is the parent. A child that is being made to replace another table
     /// is not among them.
     pub referenced: Vec<Arc<ForeignKey>>,
+    /// Foreign keys name the table as parent that it does not fit: it has lost the index.
+    pub has_unbound_children: bool,
 }
 
 impl ForeignKeys {
     pub fn is_empty(&self) -> bool {
-        self.references.is_empty() && self.referenced.is_empty()
+        self.references.is_empty() && !self.has_children()
+    }
+    /// Foreign keys name the table as parent.
+    pub fn has_children(&self) -> bool {
+        !self.referenced.is_empty() || self.has_unbound_children
     }
 }
 

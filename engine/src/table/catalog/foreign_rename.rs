@@ -2,7 +2,7 @@
 //!
 //! Called by `ddl`, under the DDL mutex. Takes no latch.
 use crate::base::sync::{holds, Rank};
-use crate::base::{Error, ForeignFault, Result};
+use crate::base::{planted, Error, ForeignFault, Mutant, Result};
 use crate::table::catalog::dictionary::Catalog;
 use crate::table::catalog::foreign_key::ForeignKeySpec;
 use crate::table::catalog::layout::Layout;
@@ -17,6 +17,28 @@ pub fn rename_foreign_keys(layout: &mut Layout, names: &[String]) -> Result<()> 
     }
     for (spec, name) in layout.foreign.iter_mut().zip(names) {
         Arc::make_mut(spec).name.clone_from(name);
+    }
+    Ok(())
+}
+
+/// The first `kept` foreign keys become what those of `table` are now (K8). Since the statement read
+/// them, their parents and the parents' columns may have got new names. `renamed`: columns of the
+/// table that get new names, (old, new).
+pub(in crate::table) fn take_as_they_are(
+    specs: &mut [Arc<ForeignKeySpec>],
+    kept: usize,
+    table: &Table,
+    renamed: &[(&str, &str)],
+) -> Result<()> {
+    debug_assert!(holds(Rank::Catalog), "K8: no foreign key gets other names meanwhile");
+    if planted(Mutant::ForeignKeysAsRead) {
+        return Ok(());
+    }
+    let name = table.name();
+    for spec in specs.iter_mut().take(kept) {
+        let now = table.layout().foreign.iter().find(|now| now.name == spec.name);
+        let now = now.ok_or_else(|| Error::Invalid(format!("{name} has no foreign key {}", spec.name)))?;
+        *spec = Arc::new(now.with_new_names(&name, &name, renamed));
     }
     Ok(())
 }

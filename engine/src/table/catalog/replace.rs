@@ -10,7 +10,7 @@
 use crate::base::{planted, Error, Mutant, Result, TrxId};
 use crate::space;
 use crate::table::catalog::ddl::Tables;
-use crate::table::catalog::foreign_binding::{bind, borrowed, check_definition};
+use crate::table::catalog::foreign_binding::{bind, borrowed, check_definition, Replaced};
 use crate::table::catalog::foreign_rename::followers_of_columns;
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
@@ -61,7 +61,11 @@ impl Tables {
             let mut followers = Vec::new();
             for pair in &pairs {
                 let renamed = &borrowed(&pair.renamed)[..];
-                let replaces = Some((&pair.name[..], renamed));
+                let replaces = Some(Replaced {
+                    name: &pair.name,
+                    renamed,
+                    in_place: true,
+                });
                 check_definition(&self.catalog, pair.rebuilt, &pair.new, replaces, unchecked)?;
                 followers.extend(followers_of_columns(&self.catalog, &pair.name, renamed));
             }

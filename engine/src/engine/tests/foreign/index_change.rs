@@ -1,8 +1,9 @@
 //! DROP INDEX and ADD INDEX of a table of a [`Family`]: of its last index.
 use super::family::Family;
+use super::rebuild::Renamed;
 use crate::base::Result;
 use crate::engine::tests::fixture::change_of;
-use crate::table::{IndexChange, IndexSpec, KeyChange};
+use crate::table::{ForeignKeySpec, IndexChange, IndexSpec, KeyChange};
 use crate::txn::ThreadWaiter;
 use std::sync::Arc;
 
@@ -30,6 +31,26 @@ impl Family {
     /// The family has the shape with the index; the table lacks it, and has these rows, whose
     /// columns in the index are integers.
     pub fn add_last_index(&self, table: &str, rows: &[String]) -> Result<()> {
+        self.add_index_keeping(table, rows, self.foreign_of(table))
+    }
+    /// The table's foreign keys, as a statement reads them when it begins.
+    pub fn foreign_of(&self, table: &str) -> Vec<ForeignKeySpec> {
+        let table = self.table(table);
+        let specs = table.layout().foreign.iter();
+        specs.map(|spec| ForeignKeySpec::clone(spec)).collect()
+    }
+    /// `kept`: the table's foreign keys as the statement read them when it began.
+    pub fn add_index_keeping(&self, table: &str, rows: &[String], kept: Vec<ForeignKeySpec>) -> Result<()> {
+        self.add_index_renaming(table, rows, kept, &[])
+    }
+    /// `renamed`: columns of the table that get new names with it, (old, new).
+    pub fn add_index_renaming(
+        &self,
+        table: &str,
+        rows: &[String],
+        kept: Vec<ForeignKeySpec>,
+        renamed: Renamed<'_>,
+    ) -> Result<()> {
         let (spec, opened) = (self.shapes[table].spec(), self.store().tables().open_table(table)?);
         let (last, before) = spec.indexes.split_last().expect("it has an index");
         let mut build = self.store().indexes().begin_build(&opened, last)?;
@@ -47,6 +68,9 @@ impl Family {
         let parts = spec.indexes.iter().map(|index| index.parts.clone());
         let keys = KeyChange {
             parts: [spec.pk_parts.clone()].into_iter().chain(parts).collect(),
+            kept_foreign: kept.len(),
+            renamed_columns: renamed.to_vec(),
+            foreign: Some(kept),
             ..KeyChange::default()
         };
         self.store().indexes().alter_indexes(&[IndexChange {

@@ -188,6 +188,47 @@ fn a_rebuild_may_go_without_the_index() {
         .expect("without checks");
 }
 
+/// A parent that has lost the index of its children is rebuilt in place, with or without it.
+#[test]
+fn a_parent_may_lack_the_index_again() {
+    let lacking = Shape::new("p", "id n x", "id").unique("x");
+    let parent = lacking.clone().index("n");
+    let child = || {
+        let child = Shape::new("c", "id ref?", "id").index("ref");
+        child.foreign("f", "ref", "p n", Restrict, Cascade)
+    };
+    let t = Family::create(SimDisk::new(1), &[parent.clone(), child()]);
+    t.fill("p", &["1 5 1", "2 6 2"]);
+    t.fill("c", &["1 5"]);
+    t.drop_last_index("p", true).expect("dropped");
+    let has_children = || t.table("p").foreign().as_ref().is_some_and(|keys| keys.has_children());
+    assert!(has_children(), "a DROP TABLE or another engine must know");
+    let rows = t.rows("p");
+    t.rebuild(&lacking, &[], &rows, false).expect("as before");
+    assert!(has_children());
+    assert_eq!(why(t.does(|trx| t.insert(trx, "c", "2 6"))), "no parent: f of c");
+    let copy = CreateMode {
+        replaces: Some("p"),
+        ..CreateMode::default()
+    };
+    let refused = t.store().tables().create_table_as("copy", &lacking.spec(), copy);
+    assert!(
+        matches!(refused, Err(Error::ForeignUnfit(_))),
+        "as in InnoDB: {refused:?}"
+    );
+    let renamed = Shape::new("p", "id m x", "id").unique("x");
+    t.rebuild(&renamed, &[("n", "m")], &rows, false)
+        .expect("with a new name");
+    assert_eq!(t.foreign_of("c")[0].parent_columns, ["m"]);
+    t.rebuild(&parent, &[("m", "n")], &rows, false).expect("with the index");
+    t.does(|trx| t.insert(trx, "c", "2 6")).expect("it fits again");
+    assert_eq!(why(t.does(|trx| t.delete(trx, "p", "1 5 1"))), "children: f of c");
+    let refused = t.rebuild(&lacking, &[], &rows, false);
+    assert!(matches!(refused, Err(Error::ForeignUnfit(_))), "it had it: {refused:?}");
+    t.drop_rebuilt().expect("it was not made");
+    t.check();
+}
+
 #[test]
 fn parents_with_a_null_have_no_children() {
     let parent = || Shape::new("p", "id a? b", "id").unique("a b");

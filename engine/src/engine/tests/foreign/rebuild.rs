@@ -28,6 +28,8 @@ impl Family {
         let mode = CreateMode {
             replaces: Some(&to.name),
             renamed_columns: renamed,
+            in_place: true,
+            kept_foreign: to.foreign.len(),
             unchecked,
         };
         let tables = self.store().tables();

@@ -110,6 +110,48 @@ fn a_copy_of_a_child_follows() {
         .all(|key| key.is_carried_over));
 }
 
+/// K8: an ALTER TABLE of a child takes long. Meanwhile its parent gets another name, or its columns
+/// do. What the ALTER keeps of the child's foreign keys has the new names.
+#[test]
+fn a_parent_gets_new_names_while_a_child_is_altered() {
+    let disk = SimDisk::new(6);
+    let t = family(&disk);
+    let read = t.foreign_of("c");
+    let [p, ..] = shapes(true);
+    t.rebuild(&p, P, &t.rows("p"), false).expect("rebuilt");
+    let mut after = shapes(false);
+    after[0] = p;
+    let child = Shape::new("c", "id up? p2?", "id")
+        .index("up")
+        .index("p2")
+        .index("up p2");
+    let child = child.foreign("f", "up", "p id", Cascade, Cascade);
+    after[1] = child.foreign("g", "p2", "p a", Restrict, Cascade);
+    let t = Family::of(t.engine.clone(), &after);
+    let renamed: Renamed<'_> = &[("ref", "up")];
+    t.add_index_renaming("c", &t.rows("c"), read.clone(), renamed)
+        .expect("added");
+    works(&t);
+    // A rebuild, and a copy.
+    t.store().tables().rename_table("p", "q").expect("renamed");
+    let mut stale = after[1].clone();
+    stale.foreign = read;
+    for in_place in [true, false] {
+        let mode = CreateMode {
+            replaces: Some("c"),
+            renamed_columns: renamed,
+            in_place,
+            kept_foreign: 2,
+            unchecked: false,
+        };
+        let tables = t.store().tables();
+        tables.create_table_as("new", &stale.spec(), mode).expect("created");
+        assert_eq!(t.foreign_of("new"), t.foreign_of("c"));
+        tables.drop_table("new").expect("dropped");
+    }
+    assert_eq!(t.foreign_of("c")[0].parent, "q");
+}
+
 /// Without the new names, the children would lose their parent.
 #[test]
 fn a_column_that_is_not_renamed_must_stay() {

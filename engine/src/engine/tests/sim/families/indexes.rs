@@ -7,6 +7,7 @@ use super::twin::{Key, State, PARENT, TABLES};
 use super::{Life, SLOTS};
 use crate::base::{Error, Result};
 use crate::engine::tests::sim::world::Step;
+use crate::table::ForeignKeySpec;
 use crate::txn::Isolation;
 use std::collections::BTreeSet;
 
@@ -28,21 +29,12 @@ impl Life {
             false => 1 + self.random.below(TABLES.len() as u64 - 1) as usize,
         };
         let (is_lost, rebuilds) = (self.now.lost[table], self.random.chance(REBUILD_PERCENT));
-        let mut prepared = self.now.prepared.values().flatten();
-        let is_used = prepared.any(|((changed, _), _)| *changed == table);
-        if is_used || !is_lost && !rebuilds && !self.random.chance(LOSE_PERCENT) {
+        if self.is_prepared(table) || !is_lost && !rebuilds && !self.random.chance(LOSE_PERCENT) {
             return Ok(());
         }
-        for slot in 0..SLOTS as usize {
-            if self.trxs[slot].as_ref().is_some_and(|open| open.used[table]) {
-                match self.random.chance(50) {
-                    true => self.commit(slot)?,
-                    false => self.rollback(slot)?,
-                }
-                if self.is_gone() {
-                    return Ok(());
-                }
-            }
+        self.end_users_of(table)?;
+        if self.is_gone() {
+            return Ok(());
         }
         self.make_room()?;
         if self.random.chance(CRASH_PERCENT) {
@@ -51,11 +43,43 @@ impl Life {
         }
         match is_lost {
             _ if rebuilds => self.rebuild(table)?,
-            true => self.regain(table)?,
+            true => self.add_index(table)?,
             false => self.lose(table)?,
         }
         self.seen.cut_short += self.is_gone() as u64;
         Ok(())
+    }
+
+    fn is_prepared(&self, table: usize) -> bool {
+        let mut prepared = self.now.prepared.values().flatten();
+        prepared.any(|((changed, _), _)| *changed == table)
+    }
+    fn end_users_of(&mut self, table: usize) -> Step {
+        for slot in 0..SLOTS as usize {
+            if !self.is_gone() && self.trxs[slot].as_ref().is_some_and(|open| open.used[table]) {
+                match self.random.chance(50) {
+                    true => self.commit(slot)?,
+                    false => self.rollback(slot)?,
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes so long that columns of another table may get new names meanwhile.
+    fn add_index(&mut self, table: usize) -> Step {
+        let kept = self.family.foreign_of(TABLES[table]);
+        let other = self.random.below(TABLES.len() as u64) as usize;
+        if other != table && !self.is_prepared(other) {
+            self.end_users_of(other)?;
+            if !self.is_gone() {
+                self.rebuild(other)?;
+            }
+        }
+        match self.is_gone() {
+            true => Ok(()),
+            false => self.regain(table, kept),
+        }
     }
 
     fn lose(&mut self, table: usize) -> Step {
@@ -75,7 +99,8 @@ impl Life {
     }
 
     /// What a crash has cut short is undone before: an index is built of committed rows.
-    pub(super) fn regain(&mut self, table: usize) -> Step {
+    /// `kept`: its foreign keys as the statement read them when it began.
+    pub(super) fn regain(&mut self, table: usize, kept: Vec<ForeignKeySpec>) -> Step {
         self.finish_losers()?;
         if self.is_gone() {
             return Ok(());
@@ -95,7 +120,7 @@ impl Life {
             Err(_) if self.is_gone() => return Ok(()),
             read => read.map_err(|e| format!("the rows of {}: {e}", TABLES[table]))?,
         };
-        let added = with.add_last_index(TABLES[table], &rows);
+        let added = with.add_index_keeping(TABLES[table], &rows, kept);
         match &added {
             Err(Error::Duplicate { .. }) if has_duplicates => return Ok(()),
             Ok(()) if has_duplicates => return Err("a unique index was built over duplicates".into()),

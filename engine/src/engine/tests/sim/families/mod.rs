@@ -523,7 +523,7 @@ impl Life {
         self.check()?;
         for table in 0..TABLES.len() {
             if self.now.lost[table] {
-                self.regain(table)?;
+                self.regain(table, self.family.foreign_of(TABLES[table]))?;
             }
         }
         self.check()?;

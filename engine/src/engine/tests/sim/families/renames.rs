@@ -27,9 +27,7 @@ impl Life {
         let (old, new) = (names(table, &self.now.renamed), names(table, &next.renamed));
         let renamed = [(old[0], new[0]), (old[1], new[1])];
         let to = &self.family_of(&next).shapes[TABLES[table]];
-        // As the server's statement, which keeps what the foreign keys lack.
-        let unchecked = self.now.lost.contains(&true);
-        let done = self.family.rebuild(to, &renamed, &rows, unchecked);
+        let done = self.family.rebuild(to, &renamed, &rows, false);
         self.seen.rebuilt += done.is_ok() as u64;
         self.defined("a rebuild", done, next)
     }
