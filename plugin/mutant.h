@@ -44,8 +44,6 @@ enum class Mutant
   HolderReadsCommitted,
   /* Other readers read the newest nodes, committed or not (V3). */
   UncommittedNodesRead,
-  /* A scan of a graph reads what was committed when it began (V3). */
-  GraphViewKept,
   /* A reader of the graph locks the nodes (V4). */
   ReadNodesLocked,
   /* In a commit, the changed nodes leave the shared cache before the change is visible (V5). */
@@ -69,7 +67,7 @@ inline bool planted(Mutant mutant)
   static const char *const NAMES[]= {"AddedValueForgotten", "GrownSignForgotten", "OldNullBitMisplaced", "VirtualValueStale", "OldRowsLast",
                                       "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning", "WaitOfNextStatementEnded",
                                       "NodeOfOwnTransaction", "GraphNotLocked", "CrashedWriterNotAwaited", "NodesOfSnapshot",
-                                      "HolderReadsCommitted", "UncommittedNodesRead", "GraphViewKept", "ReadNodesLocked",
+                                      "HolderReadsCommitted", "UncommittedNodesRead", "ReadNodesLocked",
                                       "GraphCacheFirst", "GraphCacheLate", "UnseenRowEndsSearch", "ChangedVectorShown", "CascadeOverGraph"};
   static const char *const chosen= getenv("SLUICE_MUTANT");
   return chosen && !strcmp(chosen, NAMES[static_cast<int>(mutant)]);

@@ -210,7 +210,7 @@ void ha_sluice::begin_graph_read()
 
 void ha_sluice::renew_graph_view()
 {
-  if (m_own_trx && !planted(Mutant::GraphViewKept))
+  if (m_own_trx)
     slc_trx_close_snapshot(m_own_trx);
 }
 
