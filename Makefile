@@ -30,7 +30,8 @@
 #   make kill         ROUNDS of kill -9 under 8 writing clients, as many while definitions change, and as many with tables of InnoDB in
 #                     the same transactions, with an account of every row and table; soak: MINUTES of each
 #   make vectors      VECTOR indexes with MariaDB 11.8 (root): kill -9 among changes, definitions and searches; then the graph is
-#                     compared with the rows, and searches with a search through all rows (VECTORS='--rounds 40 --binlog')
+#                     compared with the rows, and searches with a search through all rows (VECTORS='--rounds 40 --binlog';
+#                     VECTORS=--stand-in: the plugin under InnoDB's name)
 #   make isolation    random transactions over many connections, and a search for what LEVEL forbids; ENGINE, COMMITS, ROWS,
 #                     CONNECTIONS, SEED, KILLS (kill -9 and restart among them); NODES=3: over the nodes of a Galera cluster
 #   make online-alter ADD INDEX and rebuilds with LOCK=NONE beside writers: their rate, and 50 times KILL or kill -9 in the middle; on a
@@ -58,7 +59,7 @@
 #   make soak SCHEDULES=100000   so many new schedules instead, SOAK=families so many lives of tables with foreign keys;
 #                     make mutants: planted bugs, and who catches them
 #   make plugin-mutants   the same for bugs in the plugin, with scripts/instant_alters.py, online_alter.py, galera_durability.py,
-#                         isolation.py
+#                         isolation.py;  make vector-mutants: those of VECTOR indexes, with MariaDB 11.8 (root)
 
 SHELL := /bin/bash
 .DELETE_ON_ERROR:
@@ -264,10 +265,14 @@ test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
 	scripts/trixie env MTR_PORT_BASE=27000 scripts/sqltest
 
-.PHONY: vectors
-vectors: $(engine)
-	scripts/trixie make plugin ENGINE_LIB=$(engine)
+.PHONY: vectors vector-mutants
+vectors: $(engine) $(if $(ENGINE_LIB),,sluice-backup)
+	scripts/trixie make plugin $(if $(findstring --stand-in,$(VECTORS)),PLUGIN_NAME=InnoDB) ENGINE_LIB=$(engine)
 	scripts/trixie scripts/vectors.py $(VECTORS)
+
+vector-mutants: $(engine)
+	scripts/trixie make plugin MUTANTS=1 ENGINE_LIB=$(engine)
+	scripts/trixie scripts/plugin_mutants
 
 # The lab's load client, which the demo uses too; cargo knows whether it is out of date.
 .PHONY: lab-client

@@ -1,9 +1,9 @@
 /* CHECK, REPAIR, ANALYZE, OPTIMIZE TABLE.
 
    CHECK: the engine walks its pages. Only the codec can compute a row's index entries: the engine
-   hands each row here, and compares the result with its indexes. The rows are compared with the
-   graph of a vector index (vector_graph.cc). Progress goes to SHOW PROCESSLIST,
-   KILL ends it. Rows without the parent row that a foreign key asks for are a warning: users may
+   hands each row here, and compares the result with its indexes. The graph of a vector index is
+   checked as a table, and compared with the rows (vector_graph.cc). Progress goes to SHOW
+   PROCESSLIST, KILL ends it. Rows without the parent row that a foreign key asks for are a warning: users may
    have made them on purpose. REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old
    ones in one change of the catalog. That is the cheapest way out when a page of an index cannot be
    read. In other cases (virtual columns, EXTENDED, nothing to build) the server copies the table.
@@ -145,36 +145,41 @@ void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
                       static_cast<int>(MY_MIN(text.size(), 500U)), text.c_str());
 }
 
-int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
+/* This table alone, without its graph. */
+slc_err ha_sluice::check_by_engine(THD *thd, slc_trx *reader, uint32_t level)
 {
-  connect(false);
   Check check= {thd, table, this, 0};
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
-  const slc_check how= {level_of(options->flags), &check, report_finding, entries_to_check, report_progress, report_orphans};
-  const slc_err error= slc_table_check(trx(), m_share->table(), &how);
+  const slc_check how= {level, &check, report_finding, entries_to_check, report_progress, report_orphans};
+  const slc_err error= slc_table_check(reader, m_share->table(), &how);
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
   if (check.stage)
     thd_progress_end(thd);
-  if (!error && vector_index(table) && how.level != SLC_CHECK_QUICK)
-  {
-    std::string finding;
-    if (const int graph_error= check_graph(&finding))
-    {
-      print_error(graph_error, MYF(0));
-      return HA_ADMIN_FAILED;
-    }
-    if (finding.empty())
-      return HA_ADMIN_OK;
-    report_finding(&check, finding.data(), finding.size());
-    return HA_ADMIN_CORRUPT;
-  }
-  if (!error)
-    return HA_ADMIN_OK;
+  return error;
+}
+
+int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
+{
+  if (is_graph())
+    return HA_ADMIN_OK;                 // the main table's handler has checked it
+  connect(false);
+  const uint32_t level= level_of(options->flags);
+  const slc_err error= check_by_engine(thd, trx(), level);
   if (error == SLC_CORRUPT)
     return HA_ADMIN_CORRUPT;            // each finding is in the log and in the result
-  print_error(fail(error), MYF(0));
-  return HA_ADMIN_FAILED;
+  std::string finding;
+  const int failure= error ? fail(error) : vector_index(table) ? check_graph(level, &finding) : 0;
+  if (failure)
+  {
+    print_error(failure, MYF(0));
+    return HA_ADMIN_FAILED;
+  }
+  if (finding.empty())
+    return HA_ADMIN_OK;
+  Check check= {thd, table, this, 0};
+  report_finding(&check, finding.data(), finding.size());
+  return HA_ADMIN_CORRUPT;
 }
 
 /* ---- REPAIR ---- */

@@ -304,11 +304,18 @@ int Connection::commit(bool all)
   /* A client waits for its own write set (G9), also if another thread replays it in its place. */
   const bool is_applier= m_after_turn && m_thd->system_thread != NON_SYSTEM_THREAD && wsrep_thd_is_applying(m_thd);
   const bool durable= m_after_turn ? !is_applier && !planted(Mutant::ClientAnsweredEarly) : (!m_ordered && !m_applied) || m_xa_prepared;
+  if (planted(Mutant::GraphCacheFirst) && !m_graphs.empty())
+    pause_of_mutant();                  // between the cache, which the server has called, and the change
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
   /* V5. The server would do it after this function, which may wait for the log. */
   if (unlikely(!m_graphs.empty()))
-    commit_graph_cache(m_thd, all);
+  {
+    if (planted(Mutant::GraphCacheLate))
+      pause_of_mutant();
+    else
+      commit_graph_cache(m_thd, all);
+  }
   thd_wakeup_subsequent_commits(m_thd, 0);
   int error= 0;
   if (m_started)

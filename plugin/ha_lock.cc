@@ -5,6 +5,7 @@
 #include "engine.h"
 #include "errors.h"
 #include "innodb_stats_tables.h"
+#include "mutant.h"
 #include "settings.h"
 #include "slave.h"
 
@@ -197,7 +198,11 @@ ha_sluice::KeyChangePolicy ha_sluice::key_change_policy(THD *thd) const
 uint ha_sluice::lock_of_reads() const
 {
   if (unlikely(is_graph()))
-    return m_own_trx ? SLC_LOCK_NONE : SLC_LOCK_NONE_NEWEST;
+  {
+    if (planted(Mutant::ReadNodesLocked))
+      return SLC_LOCK_SHARED;
+    return m_own_trx || planted(Mutant::NodesOfSnapshot) ? SLC_LOCK_NONE : SLC_LOCK_NONE_NEWEST;
+  }
   const auto is_check= [&] {
     const KEY *const key= active_index < table->s->keys ? &table->key_info[active_index] : nullptr;
     return key && m_lock == SLC_LOCK_EXCLUSIVE && (key->algorithm == HA_KEY_ALG_LONG_HASH || key->without_overlaps);

@@ -310,8 +310,10 @@ private:
   int found_by_graph(uchar *record);
   int read_found_by_graph(uchar *record);
   int read_as_graph_does();
-  int check_graph(std::string *finding);
-  int compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *nodes, uint64_t *without, uint64_t *stale);
+  int check_graph(uint32_t level, std::string *finding);
+  /* Rows without a node; nodes of rows that are gone; nodes with another vector than their row. */
+  struct GraphFindings { uint64_t without, stale, differ; };
+  int compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *nodes, GraphFindings *findings);
   /* and of a graph table */
   bool is_graph() const { return m_share && m_share->is_graph(); }
   void begin_graph_read();
@@ -362,6 +364,7 @@ private:
   /* admin.cc */
   bool is_repaired_by_copy(const HA_CHECK_OPT *options) const;
   int rebuild_indexes(slc_trx *trx, slc_cursor *cursor, std::vector<slc_build *> &builds);
+  slc_err check_by_engine(THD *thd, slc_trx *reader, uint32_t level);
   static void entries_to_check(void *ctx, slc_bytes clustered, slc_bytes row, slc_check_sink *to);
   static void report_orphans(void *ctx, const slc_orphans *orphans);
   std::string shown_values(const std::vector<std::string> &columns);

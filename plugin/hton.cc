@@ -501,12 +501,21 @@ struct st_mysql_storage_engine storage_engine= {MYSQL_HANDLERTON_INTERFACE_VERSI
 } // namespace
 } // namespace sluice
 
-#define INFORMATION_SCHEMA_TABLE(name, text, init)                                                                     \
+/* Names of InnoDB's tables. From MariaDB 11.8 on, a server without its InnoDB keeps them, and they are
+   empty. Two tables of a name cannot be. */
+#if defined SLUICE_STAND_IN && MYSQL_VERSION_ID >= 110800
+#define SLUICE_SHARED_PREFIX "SLUICE"
+#else
+#define SLUICE_SHARED_PREFIX SLUICE_TABLE_PREFIX
+#endif
+#define NAMED_TABLE(name, text, init)                                                                                  \
   {                                                                                                                    \
-    MYSQL_INFORMATION_SCHEMA_PLUGIN, &sluice::information_schema, SLUICE_TABLE_PREFIX name, "Sluice contributors", text, \
+    MYSQL_INFORMATION_SCHEMA_PLUGIN, &sluice::information_schema, name, "Sluice contributors", text,                   \
     PLUGIN_LICENSE_GPL, sluice::init, nullptr, 0x0001, nullptr, nullptr, "0.1",                                        \
     MariaDB_PLUGIN_MATURITY_EXPERIMENTAL                                                                               \
   }
+#define INFORMATION_SCHEMA_TABLE(name, text, init) NAMED_TABLE(SLUICE_TABLE_PREFIX name, text, init)
+#define SHARED_TABLE(name, text, init) NAMED_TABLE(SLUICE_SHARED_PREFIX name, text, init)
 
 maria_declare_plugin(sluice)
 {
@@ -524,32 +533,34 @@ maria_declare_plugin(sluice)
   "0.1",
   MariaDB_PLUGIN_MATURITY_EXPERIMENTAL
 },
-INFORMATION_SCHEMA_TABLE("_BUFFER_POOL_STATS", "The buffer pool: its pages, and what was read and written", buffer_pool_stats_init),
+SHARED_TABLE("_BUFFER_POOL_STATS", "The buffer pool: its pages, and what was read and written", buffer_pool_stats_init),
 INFORMATION_SCHEMA_TABLE("_CHANGE_BUFFER", "Changes of secondary indexes that wait to be merged, index by index", change_buffer_table_init),
-INFORMATION_SCHEMA_TABLE("_TRX", "Transactions, what they do and what they wait for", trx_table_init),
-INFORMATION_SCHEMA_TABLE("_LOCKS", "Locks that are held or waited for", locks_table_init),
-INFORMATION_SCHEMA_TABLE("_LOCK_WAITS", "Which lock is waited for, and which one is in its way", lock_waits_table_init),
+SHARED_TABLE("_TRX", "Transactions, what they do and what they wait for", trx_table_init),
+SHARED_TABLE("_LOCKS", "Locks that are held or waited for", locks_table_init),
+SHARED_TABLE("_LOCK_WAITS", "Which lock is waited for, and which one is in its way", lock_waits_table_init),
 INFORMATION_SCHEMA_TABLE("_TABLE_STATS", "Statistics for the optimizer, table by table", table_stats_init),
 INFORMATION_SCHEMA_TABLE("_INDEX_STATS", "Statistics for the optimizer, prefix by prefix of each index", index_stats_init),
 INFORMATION_SCHEMA_TABLE("_TABLES", "Tables, their files and sizes", tables_table_init),
 INFORMATION_SCHEMA_TABLE("_INDEXES", "Indexes of all tables", indexes_table_init),
 INFORMATION_SCHEMA_TABLE("_TABLESPACES", "Files of the engine's directory, and which table has which", tablespaces_table_init),
 #ifdef SLUICE_STAND_IN
-#define EMPTY_TABLE(NAME, SHOWN) INFORMATION_SCHEMA_TABLE("_" #SHOWN, "As InnoDB's; always empty", innodb_##NAME##_init),
+#if MYSQL_VERSION_ID < 110800
+#define EMPTY_TABLE(NAME, SHOWN) SHARED_TABLE("_" #SHOWN, "As InnoDB's; always empty", innodb_##NAME##_init),
 INNODB_EMPTY_TABLES(EMPTY_TABLE)
-INFORMATION_SCHEMA_TABLE("_CMP", "Compressed pages: none", innodb_cmp_init),
-INFORMATION_SCHEMA_TABLE("_CMP_RESET", "Compressed pages: none", innodb_cmp_reset_init),
-INFORMATION_SCHEMA_TABLE("_CMPMEM", "Compressed pages in the buffer pool: none", innodb_cmpmem_init),
-INFORMATION_SCHEMA_TABLE("_CMPMEM_RESET", "Compressed pages in the buffer pool: none", innodb_cmpmem_reset_init),
-INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", innodb_metrics_init),
-INFORMATION_SCHEMA_TABLE("_SYS_TABLES", "Tables", innodb_sys_tables_init),
-INFORMATION_SCHEMA_TABLE("_SYS_TABLESTATS", "What is in memory of each table", innodb_sys_tablestats_init),
-INFORMATION_SCHEMA_TABLE("_SYS_INDEXES", "Indexes of all tables", innodb_sys_indexes_init),
-INFORMATION_SCHEMA_TABLE("_SYS_COLUMNS", "The columns of tables", innodb_sys_columns_init),
-INFORMATION_SCHEMA_TABLE("_SYS_FIELDS", "The columns of indexes", innodb_sys_fields_init),
-INFORMATION_SCHEMA_TABLE("_SYS_TABLESPACES", "Data files", innodb_sys_tablespaces_init),
-INFORMATION_SCHEMA_TABLE("_SYS_FOREIGN", "Foreign keys of all tables", foreign_init),
-INFORMATION_SCHEMA_TABLE("_SYS_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
+SHARED_TABLE("_CMP", "Compressed pages: none", innodb_cmp_init),
+SHARED_TABLE("_CMP_RESET", "Compressed pages: none", innodb_cmp_reset_init),
+SHARED_TABLE("_CMPMEM", "Compressed pages in the buffer pool: none", innodb_cmpmem_init),
+SHARED_TABLE("_CMPMEM_RESET", "Compressed pages in the buffer pool: none", innodb_cmpmem_reset_init),
+#endif
+SHARED_TABLE("_METRICS", "Every counter, with what it means", innodb_metrics_init),
+SHARED_TABLE("_SYS_TABLES", "Tables", innodb_sys_tables_init),
+SHARED_TABLE("_SYS_TABLESTATS", "What is in memory of each table", innodb_sys_tablestats_init),
+SHARED_TABLE("_SYS_INDEXES", "Indexes of all tables", innodb_sys_indexes_init),
+SHARED_TABLE("_SYS_COLUMNS", "The columns of tables", innodb_sys_columns_init),
+SHARED_TABLE("_SYS_FIELDS", "The columns of indexes", innodb_sys_fields_init),
+SHARED_TABLE("_SYS_TABLESPACES", "Data files", innodb_sys_tablespaces_init),
+SHARED_TABLE("_SYS_FOREIGN", "Foreign keys of all tables", foreign_init),
+SHARED_TABLE("_SYS_FOREIGN_COLS", "The columns of foreign keys", foreign_columns_init)
 #else
 INFORMATION_SCHEMA_TABLE("_METRICS", "Every counter, with what it means", metrics_table_init),
 INFORMATION_SCHEMA_TABLE("_FOREIGN", "Foreign keys of all tables", foreign_init),

@@ -9,8 +9,10 @@
 #include "errors.h"
 #include "foreign.h"
 #include "ha_sluice.h"
+#include "mutant.h"
 #include "settings.h"
 #include <algorithm>
+#include <cmath>
 
 namespace sluice {
 
@@ -50,7 +52,7 @@ static void put_after_engine(THD_TRANS *trans, const void *cache)
 void commit_before_graph_cache(THD *thd)
 {
   const void *const cache= graph_cache_in_transactions();
-  if (!cache)
+  if (!cache || planted(Mutant::GraphCacheFirst))
     return;
   put_after_engine(&thd->transaction->stmt, cache);
   put_after_engine(&thd->transaction->all, cache);
@@ -72,7 +74,7 @@ std::vector<std::string> columns_of_graph(const TABLE *table)
 
 const char *why_no_cascade(const TABLE *form, const ForeignKey &key)
 {
-  if (!vector_index(form))
+  if (!vector_index(form) || planted(Mutant::CascadeOverGraph))
     return nullptr;
   const bool deletes= key.on_delete == SLC_FOREIGN_CASCADE, follows= key.on_update == SLC_FOREIGN_CASCADE;
   if (deletes)
@@ -112,12 +114,14 @@ int ha_sluice::lock_graph()
   connect(false);
   if (m_connection->holds_graph(share->name()))
     return 0;
-  if (const slc_err error= slc_table_autoinc_lock(share->table(), m_connection->trx()))
-    return fail(error);
+  const slc_err locked= planted(Mutant::GraphNotLocked) ? SLC_OK : slc_table_autoinc_lock(share->table(), m_connection->trx());
+  if (locked)
+    return fail(locked);
   /* A transaction that a crash cut short holds no lock while it is rolled back, and its nodes are
      the newest (V3). */
-  if (const int error= wait_until_decided(thd, share->name(), true))
-    return error;
+  const int undecided= planted(Mutant::CrashedWriterNotAwaited) ? 0 : wait_until_decided(thd, share->name(), true);
+  if (undecided)
+    return undecided;
   m_connection->note_graph(share->name());
   return 0;
 }
@@ -155,7 +159,7 @@ int ha_sluice::read_found_by_graph(uchar *record)
     error= point_read(record);
   if (error)
     return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
-  if (!compares || is_gone)
+  if (!compares || is_gone || planted(Mutant::ChangedVectorShown))
     return 0;
   const Field *const field= vector_index(table)->key_part->field;
   const uchar *const now= m_moved_record.data(), *seen= record;
@@ -179,6 +183,8 @@ int ha_sluice::found_by_graph(uchar *record)
   int error= read_found_by_graph(record);
   if (error != HA_ERR_KEY_NOT_FOUND || (m_lock == SLC_LOCK_EXCLUSIVE && thd_sql_command(ha_thd()) != SQLCOM_SELECT))
     return error;
+  if (planted(Mutant::UnseenRowEndsSearch))
+    return HA_ERR_KEY_NOT_FOUND;
   if (m_passes_over)
     return PASS_OVER;
   m_passes_over= true;
@@ -195,7 +201,8 @@ int ha_sluice::found_by_graph(uchar *record)
    which ends with the scan. */
 void ha_sluice::begin_graph_read()
 {
-  if (m_connection->holds_graph(m_share->name()))
+  const bool holds= m_connection->holds_graph(m_share->name()) && !planted(Mutant::HolderReadsCommitted);
+  if (holds || planted(Mutant::NodesOfSnapshot) || planted(Mutant::UncommittedNodesRead))
     own_end();
   else
     own_begin();
@@ -226,6 +233,11 @@ template <typename Body> int ha_sluice::change_graph(const Body &body)
   connect(true);
   DBUG_ASSERT(m_connection->holds_graph(m_share->name()));
   commit_before_graph_cache(m_connection->thd());
+  if (planted(Mutant::NodeOfOwnTransaction))
+  {
+    own_begin();
+    return own_commit(body());
+  }
   slc_trx_snapshot_isolation(m_connection->trx(), false);
   const int error= body();
   slc_trx_snapshot_isolation(m_connection->trx(), m_connection->has_snapshot_isolation());
@@ -256,19 +268,57 @@ static void put_reference_key(Buffer &to, const uchar *reference, uint length)
   to.append(reference, length);
 }
 
-/* Compares rows and nodes by one snapshot: each row has a node, and no other node refers to a
-   row. */
-int ha_sluice::compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *nodes, uint64_t *without, uint64_t *stale)
+static bool is_near(double a, double b) { return std::abs(a - b) <= 1e-3 * std::abs(b); }
+
+/* Whether a node has the row's vector: a scale, and numbers of 16 bits of which the largest is
+   32767. Where distances are cosines, the scale is that of the direction. A node of another form is
+   not judged. */
+static bool has_vector(const String &node, const String &vector)
 {
+  constexpr double LARGEST= 32767;
+  const size_t count= vector.length() / sizeof(float);
+  if (node.length() != sizeof(float) + count * sizeof(int16_t))
+    return true;
+  const auto value= [&](size_t i) {
+    float number;
+    memcpy(&number, vector.ptr() + i * sizeof number, sizeof number);
+    return static_cast<double>(number);
+  };
+  double largest= 0, square= 0;
+  for (size_t i= 0; i < count; i++)
+  {
+    largest= std::max(largest, std::abs(value(i)));
+    square+= value(i) * value(i);
+  }
+  const double scale= largest > 0 ? largest / LARGEST : 1;
+  for (size_t i= 0; i < count; i++)
+  {
+    int16_t rounded;
+    memcpy(&rounded, node.ptr() + sizeof(float) + i * sizeof rounded, sizeof rounded);
+    if (std::abs(value(i) / scale - rounded) > 1)
+      return false;
+  }
+  float stored;
+  memcpy(&stored, node.ptr(), sizeof stored);
+  return is_near(stored, scale) || (square > 0 && is_near(stored, scale / std::sqrt(square)));
+}
+
+/* Compares rows and nodes by one snapshot: each row has a node with its vector, and no other node
+   refers to a row. */
+int ha_sluice::compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *nodes, GraphFindings *findings)
+{
+  constexpr uint VECTOR_OF_NODE= 2;
   constexpr uint BY_REFERENCE= 0;
   ha_sluice *const graph= graph_handler(table);
   const uint index= graph->m_codec->engine_index(BY_REFERENCE);
+  Field *const vector_of_row= vector_index(table)->key_part->field, *const vector_of_node= graph->table->field[VECTOR_OF_NODE];
   Buffer key, image;
+  String of_row, of_node;
   slc_found found, node;
   uint64_t all= 0;
   slc_err error= slc_cursor_begin(rows, trx, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
   if (!error)
-    error= slc_cursor_begin(nodes, trx, index, SLC_LOCK_NONE, SLC_WAIT, 1);
+    error= slc_cursor_begin(nodes, trx, index, SLC_LOCK_NONE, SLC_WAIT, 0);
   if (!error)
     error= slc_cursor_seek(rows, SLC_SEEK_FIRST, {nullptr, 0}, &found);
   for (; !error; error= slc_cursor_next(rows, &found), all++)
@@ -286,7 +336,13 @@ int ha_sluice::compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *no
     const slc_err missing= slc_cursor_seek(nodes, SLC_SEEK_GE, image.bytes(), &node);
     if (missing && missing != SLC_END)
       return fail(missing);
-    *without+= missing == SLC_END;
+    findings->without+= missing == SLC_END;
+    if (missing)
+      continue;
+    const slc_bytes plain= Codec::plain_row(node.row, graph->m_plain_row);
+    if (!graph->m_codec->get_row(graph->plan_of_whole_rows(), graph->table->record[0], node.pk, plain))
+      return bad_row(shown_name().c_str(), graph->m_codec->unknown_definition(plain));
+    findings->differ+= !has_vector(*vector_of_node->val_str(&of_node), *vector_of_row->val_str(&of_row));
   }
   if (error != SLC_END)
     return fail(error);
@@ -298,30 +354,37 @@ int ha_sluice::compare_with_graph(slc_trx *trx, slc_cursor *rows, slc_cursor *no
   uint64_t with_reference= 0;
   for (error= slc_cursor_seek(nodes, SLC_SEEK_AFTER_PREFIX, image.bytes(), &node); !error; error= slc_cursor_next(nodes, &node))
     with_reference++;
-  *stale= with_reference - (all - *without);
+  findings->stale= with_reference - (all - findings->without);
   return error == SLC_END ? 0 : fail(error);
 }
 
-int ha_sluice::check_graph(std::string *finding)
+/* The graph table as any other, and then with the rows. `finding` is empty if all is well. */
+int ha_sluice::check_graph(uint32_t level, std::string *finding)
 {
   static const std::string WAY_OUT= ": ALTER TABLE ... FORCE makes it anew";
-  const KEY *const index= vector_index(table);
+  const std::string name= "the graph of VECTOR index " + std::string(vector_index(table)->name.str);
   if (!open_graph(table))
   {
-    *finding= "the graph of VECTOR index " + std::string(index->name.str) + " cannot be opened" + WAY_OUT;
+    *finding= name + " cannot be opened" + WAY_OUT;
     return 0;
   }
+  ha_sluice *const graph= graph_handler(table);
+  const slc_err checked= graph->check_by_engine(ha_thd(), trx(), level);
+  if (checked == SLC_CORRUPT)
+    *finding= name + " is damaged" + WAY_OUT;
+  if (checked || level == SLC_CHECK_QUICK)
+    return !checked || checked == SLC_CORRUPT ? 0 : fail(checked);
   const slc_waiter waiter= m_connection->waiter();
-  slc_trx *const trx= slc_trx_new(engine, &waiter, thd_get_thread_id(ha_thd()));
-  slc_trx_start(trx, SLC_ISO_REPEATABLE_READ, lock_wait_timeout_ms(ha_thd()));
-  slc_cursor *const rows= slc_cursor_new(m_share->table()), *const nodes= slc_cursor_new(graph_handler(table)->m_share->table());
-  uint64_t without= 0, stale= 0;
-  const int error= guarded([&] { return compare_with_graph(trx, rows, nodes, &without, &stale); });
+  slc_trx *const reader= slc_trx_new(engine, &waiter, thd_get_thread_id(ha_thd()));
+  slc_trx_start(reader, SLC_ISO_REPEATABLE_READ, lock_wait_timeout_ms(ha_thd()));
+  slc_cursor *const rows= slc_cursor_new(m_share->table()), *const nodes= slc_cursor_new(graph->m_share->table());
+  GraphFindings findings= {0, 0, 0};
+  const int error= guarded([&] { return compare_with_graph(reader, rows, nodes, &findings); });
   slc_cursor_free(rows);
   slc_cursor_free(nodes);
-  slc_trx_free(trx);
-  if (!error && (without || stale))
-    *finding= "the graph of VECTOR index " + std::string(index->name.str) + " lacks " + std::to_string(without) + " rows and has " +
-              std::to_string(stale) + " nodes of rows that are gone" + WAY_OUT;
+  slc_trx_free(reader);
+  if (!error && (findings.without || findings.stale || findings.differ))
+    *finding= name + " lacks " + std::to_string(findings.without) + " rows, has " + std::to_string(findings.stale) +
+              " nodes of rows that are gone, and " + std::to_string(findings.differ) + " nodes with another vector" + WAY_OUT;
   return error;
 }

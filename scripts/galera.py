@@ -212,6 +212,54 @@ REFUSED = (
     "CREATE SEQUENCE s ENGINE=Sluice",
     "SET SESSION wsrep_trx_fragment_unit='rows', wsrep_trx_fragment_size=1; INSERT INTO t (a, b, c) VALUES (100, 100, 'm')",
 )
+# Of MariaDB 11.8. Each node has this table for itself.
+LOCAL_VECTORS = "SET SESSION wsrep_on=OFF; CREATE TABLE d.near (a INT PRIMARY KEY, v VECTOR(1) NOT NULL, VECTOR KEY (v)); " \
+                "INSERT INTO d.near VALUES (1, VEC_FromText('[1]')), (2, VEC_FromText('[2]'))"
+VECTORS_REFUSED = (
+    "CREATE TABLE v (a INT PRIMARY KEY, v VECTOR(1) NOT NULL, VECTOR KEY (v))", "CREATE TABLE v LIKE near",
+    "ALTER TABLE w ADD VECTOR KEY (v)", "CREATE VECTOR INDEX v ON w (v)", "ALTER TABLE x ENGINE=Sluice", "INSERT INTO near VALUES (3, VEC_FromText('[3]'))",
+    "UPDATE near SET v = VEC_FromText('[4]') WHERE a = 1", "UPDATE near SET a = 5 WHERE a = 1", "DELETE FROM near", "REPLACE INTO near VALUES (1, VEC_FromText('[6]'))",
+    "ALTER TABLE near FORCE", "OPTIMIZE TABLE near",
+)
+
+
+def refuse(cluster, refused, tables):
+    """`tables` and the list of tables stay as they are."""
+    def state():
+        return first.sql(f"CHECKSUM TABLE {tables}; SHOW TABLES FROM d")
+
+    first = cluster.nodes[0]
+    before = state()
+    for statement in refused:
+        try:
+            said = first.sql(f"USE d; {statement}")
+            if not re.search("Galera", str(said)):  # OPTIMIZE answers with rows
+                raise Broken(f"{statement}: was carried out")
+        except SqlError as error:
+            said = str(error)
+            if not re.search("Galera|wsrep|1235|1105", said):
+                raise Broken(f"{statement}: {error}") from None
+            print(f"  refused: {statement.splitlines()[0][:70]}: {said.splitlines()[-1][:110]}", flush=True)
+        if state() != before:
+            raise Broken(f"{statement}: it was refused, and changed a table")
+
+
+def vectors(cluster):
+    """VECTOR indexes: none is made or changed in the cluster's order. The node's own table is for this node alone."""
+    first = cluster.nodes[0]
+    first.sql("USE d; CREATE TABLE w (a INT PRIMARY KEY, v VECTOR(1) NOT NULL); CREATE TABLE x (a INT PRIMARY KEY, v VECTOR(1) NOT NULL, VECTOR KEY (v)) ENGINE=InnoDB; "
+              "INSERT INTO w VALUES (1, VEC_FromText('[1]')); INSERT INTO x VALUES (1, VEC_FromText('[1]'))")
+    for node in cluster.nodes:
+        node.sql(LOCAL_VECTORS)
+    refuse(cluster, VECTORS_REFUSED, "d.near, d.w, d.x")
+    found = first.sql("SELECT a FROM d.near ORDER BY VEC_DISTANCE_EUCLIDEAN(v, VEC_FromText('[1.9]')) LIMIT 1")
+    checked = first.sql("CHECK TABLE d.near EXTENDED")
+    if found != [["2"]] or checked[0][2:] != ["status", "OK"]:
+        raise Broken(f"a node's own table with a VECTOR index: the nearest row is {found}, CHECK TABLE says {checked}")
+    for node in cluster.nodes:
+        node.sql("SET SESSION wsrep_on=OFF; UPDATE d.near SET v = VEC_FromText('[7]') WHERE a = 1; DELETE FROM d.near WHERE a = 2; DROP TABLE d.near")
+    cluster.compare()
+    return len(VECTORS_REFUSED)
 
 
 def statements(cluster):
@@ -231,17 +279,9 @@ def statements(cluster):
     cluster.compare()
     if cluster.engine != "Sluice":
         return
-    sums = first.sql("CHECKSUM TABLE d.t, d.i, d.fires")
-    for statement in REFUSED:
-        try:
-            first.sql(f"USE d; {statement}")
-            raise Broken(f"{statement}: was carried out")
-        except SqlError as error:
-            if not re.search("Galera|wsrep|1235|1105", str(error)):
-                raise Broken(f"{statement}: {error}") from None
-            print(f"  refused: {statement.splitlines()[0][:70]}: {str(error).splitlines()[-1][:110]}", flush=True)
-        if first.sql("CHECKSUM TABLE d.t, d.i, d.fires") != sums:
-            raise Broken(f"{statement}: it was refused, and changed a table")
+    refuse(cluster, REFUSED, "d.t, d.i, d.fires")
+    if cluster.nodes[0].sql("SHOW VARIABLES LIKE 'mhnsw_max_cache_size'"):
+        print(f"  {vectors(cluster)} statements about VECTOR indexes refused", flush=True)
     cluster.compare()
 
 

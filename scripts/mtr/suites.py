@@ -79,6 +79,8 @@ CHOSEN = {
         rpl_row_triggers rpl_row_vcol_crash rpl_xa_gap_lock
         """.split(),
 }
+# With MariaDB 11.8 (scripts/trixie scripts/mtr/compare.py --suite main) those about VECTOR indexes take their place.
+VECTOR_TESTS = {"main": "features vector vector2 vector2_notembedded vector_funcs vector_innodb vector_partition vector_utf16".split(), "rpl": ["vector"]}
 # Disabled in the suite for what InnoDB's purge writes into the error log.
 ENABLED = {"gcol": {"innodb_virtual_fk"}}
 # The transactional part runs into lock waits on purpose; in the others a short wait would end statements that only wait their turn.
@@ -133,10 +135,14 @@ class Suite:
         self.parallel = PARALLEL if as_it_is else 1
         self.folder = None  # of the copy, after prepare()
         self.own_tables = ()  # of OWN_TABLES, what the copy has
+        self.chosen = None if as_it_is else CHOSEN.get(name)  # None: all
 
     def prepare(self, tree, engine):
         """Puts the copy for `engine` into the tree; returns the names of the tests."""
         total = (TOTAL_AS_IT_IS if self.as_it_is else TESTS_TOTAL)[self.name]
+        of_vectors = None if self.as_it_is or not (tree.installed_tests / "main/vector.test").exists() else VECTOR_TESTS.get(self.name)
+        if of_vectors:
+            self.chosen, total = of_vectors, len(of_vectors)
         if self.as_it_is:
             names = self._prepare_as_it_is(tree, engine)
         elif self.name == "storage_engine":
@@ -198,7 +204,7 @@ class Suite:
         (tree.tests / "include/linux.inc").write_text("# Debian calls its server's system debian-linux-gnu, and the tests for Linux skipped it.\n")
         self.folder = tree.tests / ("" if self.name == "main" else "suite") / self.name
         self._enable()
-        return self._begin_tests(lambda name: name in CHOSEN.get(self.name, [name]) and not OF_ANOTHER_ENGINE.search(name))
+        return self._begin_tests(lambda name: (self.chosen is None or name in self.chosen) and not OF_ANOTHER_ENGINE.search(name))
 
     def _tests_folder(self):
         return self.folder / "t" if (self.folder / "t").is_dir() else self.folder

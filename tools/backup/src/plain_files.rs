@@ -31,6 +31,8 @@ const ENDS: &[&str] = &[
 const ENDS_OF_ARIA: &[&str] = &["MAD", "MAI"];
 /// Its tables of logs and statistics may change until then, too.
 const SYSTEM_SCHEMA: &str = "mysql";
+/// The copy that an ALTER is making. With its definition the restored server would keep it.
+const UNFINISHED: &str = "#sql";
 const CONTROL: &str = "aria_log_control";
 /// A checkpoint of Aria may come between the copies of its control file and of its log.
 const TRIES_MAX: usize = 20;
@@ -129,6 +131,9 @@ impl Copy {
             }
             for name in names(&folder)? {
                 let end = name.rsplit_once('.').map_or("", |(_, end)| end);
+                if name.starts_with(UNFINISHED) {
+                    continue;
+                }
                 if ENDS.contains(&end) && wanted(&schema, end) {
                     self.put_file(&folder.join(&name), &format!("{schema}/{name}"))?;
                 }
