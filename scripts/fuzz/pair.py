@@ -236,7 +236,9 @@ class Pair:
             return one              # InnoDB meets duplicates at the end of a copy in bulk
         told_by_code = statement.startswith(("ALTER", "DROP", "TRUNCATE")) and all(outcome.error for outcome in outcomes)
         codes = {outcome.error[0] for outcome in outcomes} if told_by_code else set()
-        # InnoDB tells only when it renames the copy (1025) that a foreign key has lost what it needs.
+        # InnoDB tells only when it renames the copy (1025) that a foreign key has lost what it needs: after it has met each row.
+        if told_by_code and two.error[0] == 1025 and one.error[0] in (1062, 1452, 1834):
+            return one
         if told_by_code and (codes == {1005, 1025} or (len(codes) == 1 and codes < {1005, 1025, 1217, 1451, 1452})):
             return one              # the message names the table or its copy, and the child or none
         if statement.startswith("UPDATE") and all(outcome.error and outcome.error[0] == 1452 for outcome in outcomes):

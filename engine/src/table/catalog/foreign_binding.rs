@@ -263,7 +263,7 @@ pub(in crate::table) fn check_own(
 }
 
 /// Checks that the other tables whose foreign keys name this parent can be bound to it. `before`:
-/// the parent's definition before the statement; a foreign key that did not fit it need not fit now.
+/// the parent's definition before the statement; what did not fit it need not fit now.
 /// `renamed`: columns that these foreign keys name by their old names, (old, new).
 pub(in crate::table) fn check_waiting_children(
     catalog: &Catalog,

@@ -21,9 +21,9 @@ pub fn rename_foreign_keys(layout: &mut Layout, names: &[String]) -> Result<()> 
     Ok(())
 }
 
-/// The first `kept` foreign keys become what those of `table` are now (K8). Since the statement read
-/// them, their parents and the parents' columns may have got new names. `renamed`: columns of the
-/// table that get new names, (old, new).
+/// The first `kept` foreign keys become what those of `table` are now (K8). Since the statement
+/// read them, their parents and the parents' columns may have got new names. `renamed`: columns of
+/// the table that get new names, (old, new).
 pub(in crate::table) fn take_as_they_are(
     specs: &mut [Arc<ForeignKeySpec>],
     kept: usize,

@@ -521,9 +521,9 @@ impl Life {
             return Err(format!("at the end: {found:?}, expected {:?}", self.now.rows));
         }
         self.check()?;
-        for table in 0..TABLES.len() {
+        for (table, name) in TABLES.iter().enumerate() {
             if self.now.lost[table] {
-                self.regain(table, self.family.foreign_of(TABLES[table]))?;
+                self.regain(table, self.family.foreign_of(name))?;
             }
         }
         self.check()?;
