@@ -3,10 +3,11 @@
    CHECK: the engine walks its pages. Only the codec can compute a row's index entries: the engine
    hands each row here, and compares the result with its indexes. The graph of a vector index is
    checked as a table, and compared with the rows (vector_graph.cc). Progress goes to SHOW
-   PROCESSLIST, KILL ends it. Rows without the parent row that a foreign key asks for are a warning: users may
-   have made them on purpose. REPAIR: builds the secondary indexes anew from the rows, and swaps them for the old
-   ones in one change of the catalog. That is the cheapest way out when a page of an index cannot be
-   read. In other cases (virtual columns, EXTENDED, nothing to build) the server copies the table.
+   PROCESSLIST, KILL ends it. Rows without the parent row that a foreign key asks for are a warning:
+   users may have made them on purpose. REPAIR: builds the secondary indexes anew from the rows, and
+   swaps them for the old ones in one change of the catalog. That is the cheapest way out when a
+   page of an index cannot be read. In other cases (virtual columns, EXTENDED, nothing to build) the
+   server copies the table.
    Called by: the server. */
 #include "engine.h"
 #include "ddl.h"

@@ -305,7 +305,7 @@ int Connection::commit(bool all)
   const bool is_applier= m_after_turn && m_thd->system_thread != NON_SYSTEM_THREAD && wsrep_thd_is_applying(m_thd);
   const bool durable= m_after_turn ? !is_applier && !planted(Mutant::ClientAnsweredEarly) : (!m_ordered && !m_applied) || m_xa_prepared;
   if (planted(Mutant::GraphCacheFirst) && !m_graphs.empty())
-    pause_of_mutant();                  // between the cache, which the server has called, and the change
+    pause_of_mutant();                  // after the server has called the cache
   if (m_started && !m_ordered && slc_trx_has_writes(m_trx))
     make_visible();
   /* V5. The server would do it after this function, which may wait for the log. */

@@ -501,8 +501,8 @@ struct st_mysql_storage_engine storage_engine= {MYSQL_HANDLERTON_INTERFACE_VERSI
 } // namespace
 } // namespace sluice
 
-/* Names of InnoDB's tables. From MariaDB 11.8 on, a server without its InnoDB keeps them, and they are
-   empty. Two tables of a name cannot be. */
+/* Names of InnoDB's tables. From MariaDB 11.8 on, a server without its InnoDB keeps them, and they
+   are empty. Two tables of a name cannot be. */
 #if defined SLUICE_STAND_IN && MYSQL_VERSION_ID >= 110800
 #define SLUICE_SHARED_PREFIX "SLUICE"
 #else
