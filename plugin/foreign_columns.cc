@@ -108,7 +108,7 @@ bool refuse_other_type(const char *table, const Alter_inplace_info *info, bool r
   };
   const auto first_with= [&](const std::vector<ForeignKey> &keys, const char *column, bool as_parent) -> const ForeignKey * {
     for (const ForeignKey &key : keys)
-      if (!(as_parent ? key.parent_index : key.child_index).empty() && stays(key, key.child == table))
+      if (stays(key, key.child == table))
         for (const std::string &named : as_parent ? key.parent_columns : key.columns)
           if (same_name(named, column))
             return &key;

@@ -12,7 +12,7 @@
 //! its trees loaded; the pages are freed with its file.
 //!
 //! No latch is held between calls. Called by the C ABI and by `insert_select`.
-use crate::base::{Counters, Error, Lsn, Result, TrxId, UndoPtr};
+use crate::base::{planted, Counters, Error, Lsn, Mutant, Result, TrxId, UndoPtr};
 use crate::btree::extents::ExtentList;
 use crate::btree::load::{Loaded, Loader};
 use crate::btree::{Intent, Placed, Seek, Tree};
@@ -393,14 +393,19 @@ impl TableLoad {
         load.finish()
     }
 
-    /// Views older than this moment are refused from now on; all others see every row.
-    fn publish(&mut self, layout: &Layout) -> Result<()> {
+    /// Views older than this moment are refused from now on; all others see every row. The foreign
+    /// keys stay as they are now (K8): parents may have got new names during the load.
+    fn publish(&mut self, read: &Layout) -> Result<()> {
         debug_assert!(
             self.rows.is_none() && self.entries.is_empty(),
             "a load is published once all its rows are in their trees"
         );
         let loader = &self.loader;
         let _ddl = loader.tables.start_ddl()?;
+        let layout = match planted(Mutant::ForeignKeysAsRead) {
+            true => read,
+            false => self.table.layout(),
+        };
         let mut mtr = loader.pool.begin();
         let saved = save_autoinc(&self.table, layout, &mut mtr);
         mtr.commit();

@@ -150,6 +150,27 @@ fn a_parent_gets_new_names_while_a_child_is_altered() {
         tables.drop_table("new").expect("dropped");
     }
     assert_eq!(t.foreign_of("c")[0].parent, "q");
+    // The parent gets another name while the copy is filled.
+    let mode = CreateMode {
+        replaces: Some("c"),
+        renamed_columns: renamed,
+        in_place: false,
+        kept_foreign: 2,
+        unchecked: false,
+    };
+    let tables = t.store().tables();
+    tables.create_table_as("new", &stale.spec(), mode).expect("created");
+    let mut load = t
+        .store()
+        .loads()
+        .begin_load(&t.table("new"))
+        .expect("begun")
+        .expect("empty");
+    tables.rename_table("q", "r").expect("renamed");
+    t.does(|trx| load.finish(trx)).expect("filled");
+    for table in ["c", "new"] {
+        assert_eq!(t.foreign_of(table)[0].parent, "r", "{table}");
+    }
 }
 
 /// Without the new names, the children would lose their parent.
