@@ -33,6 +33,13 @@ bool has_other_type(Create_field &column)
   return !is_equal;
 }
 
+bool is_longer_string(const Create_field &column)
+{
+  const Field &field= *column.field;
+  return field.real_type() == MYSQL_TYPE_VARCHAR && column.real_field_type() == MYSQL_TYPE_VARCHAR && column.charset == field.charset() &&
+         column.length >= field.field_length;
+}
+
 } // namespace
 
 bool drops_foreign_key(const Alter_info *alter, const std::string &constraint)
@@ -106,9 +113,10 @@ bool refuse_other_type(const char *table, const Alter_inplace_info *info, bool r
   const auto stays= [info](const ForeignKey &key, bool is_own) {
     return !is_work_table(key.child) && !(is_own && drops_foreign_key(info->alter_info, key.constraint()));
   };
-  const auto first_with= [&](const std::vector<ForeignKey> &keys, const char *column, bool as_parent) -> const ForeignKey * {
+  /* As in InnoDB, a string may get longer while the foreign key has no index. */
+  const auto first_with= [&](const std::vector<ForeignKey> &keys, const char *column, bool as_parent, bool is_longer) -> const ForeignKey * {
     for (const ForeignKey &key : keys)
-      if (stays(key, key.child == table))
+      if (!((as_parent ? key.parent_index : key.child_index).empty() && is_longer) && stays(key, key.child == table))
         for (const std::string &named : as_parent ? key.parent_columns : key.columns)
           if (same_name(named, column))
             return &key;
@@ -120,12 +128,13 @@ bool refuse_other_type(const char *table, const Alter_inplace_info *info, bool r
     if (!column->field || !has_other_type(*column) || (renamed_alone && same_name(column->field->field_name, column->field_name)))
       continue;
     const char *const name= column->field->field_name.str;
-    if (const ForeignKey *key= first_with(own, name, false))
+    const bool is_longer= is_longer_string(*column);
+    if (const ForeignKey *key= first_with(own, name, false, is_longer))
     {
       my_error(ER_FK_COLUMN_CANNOT_CHANGE, MYF(0), name, key->constraint().c_str());
       return true;
     }
-    if (const ForeignKey *key= first_with(others, name, true))
+    if (const ForeignKey *key= first_with(others, name, true, is_longer))
     {
       const TablePath child(key->child);
       my_error(ER_FK_COLUMN_CANNOT_CHANGE_CHILD, MYF(0), name, key->constraint().c_str(), (child.schema + "." + child.table).c_str());
