@@ -87,15 +87,9 @@ impl RowWriter {
     }
 
     fn steps_by_age(&self, trx: &mut Trx, row: &ChainedRow<'_>) -> Result<bool> {
-        let layout = row.table.layout();
-        let is_exempt = |key: &ForeignKey| row.level.carries_out(key, row.changed, layout);
-        let unwritten = |key: &ForeignKey| match &row.level.above {
-            Some(above) => above.unwritten_parent(key),
-            None => Ok(None),
-        };
         let begun = match row.past.is {
             true => Some(References::default()),
-            false => self.begin_references(trx, row.table, row.changed, &is_exempt, &unwritten)?,
+            false => self.begin_references(trx, row.table, row.changed, row.level)?,
         };
         let Some(mut references) = begun else {
             return Ok(false);

@@ -87,21 +87,27 @@ impl Level<'_> {
     /// children of the row are also those of the row above, and get the value from there.
     pub fn is_by(&self, key: &ForeignKey) -> bool {
         let same = |(a, b): (&String, &String)| same_column(a, b);
-        let is_it = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
         let mut columns = key.spec.columns.iter().zip(&key.spec.parent_columns);
-        self.by.is_some_and(is_it) && key.is_to_itself() && columns.all(same)
+        self.carries_out(key) && key.is_to_itself() && columns.all(same)
     }
-    /// The row needs no check of this reference of its own. Either the chain carries the foreign
-    /// key out. Or the reference stays, and a row above is one of the parent's table. That row's
-    /// children are looked for after its change, so the reference is met there if it is concerned.
-    pub fn carries_out(&self, key: &ForeignKey, changed: &ChangedRow<'_>, layout: &Layout) -> bool {
-        let is_by = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
-        let parent = key.parent.as_ref().map(|end| end.table);
-        let is_above = parent.is_some_and(|parent| self.above.is_some_and(|above| above.level.has(parent)));
-        self.by.is_some_and(is_by) || (is_above && changed.keeps_reference(layout, key))
+    /// The foreign key updates the row, and is not checked for it.
+    pub fn carries_out(&self, key: &ForeignKey) -> bool {
+        let is_it = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
+        self.by.is_some_and(is_it)
     }
-    fn has(&self, table: FileId) -> bool {
-        self.table == table || self.above.is_some_and(|above| above.level.has(table))
+    /// A row above had this key of the parent's index. Its children are looked for after its change,
+    /// so a reference to it that stays is met there if it is concerned.
+    pub fn had_parent(&self, key: &ForeignKey, parent_key: &[u8]) -> Result<bool> {
+        let Some(above) = &self.above else {
+            return Ok(false);
+        };
+        if let Some(end) = key.parent.as_ref().filter(|end| end.table == above.layout.id) {
+            let old = above.changed.old_key(above.layout, end.index)?;
+            if old.is_some_and(|old| old.starts_with(parent_key)) {
+                return Ok(true);
+            }
+        }
+        above.level.had_parent(key, parent_key)
     }
     pub fn count(&self) -> u32 {
         1 + self.above.map_or(0, |above| above.level.count())

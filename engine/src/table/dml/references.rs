@@ -21,6 +21,7 @@ use crate::base::{planted, sync_point, Error, IndexId, Mutant, Result, SyncPoint
 use crate::table::catalog::foreign_key::{ForeignKey, ForeignKeys};
 use crate::table::catalog::layout::Layout;
 use crate::table::catalog::table::Table;
+use crate::table::dml::chain::Level;
 use crate::table::dml::change::RowWriter;
 use crate::table::dml::changed_row::ChangedRow;
 use crate::table::row::parent_check::{parent_key, Parent};
@@ -63,16 +64,14 @@ impl References {
 }
 
 impl RowWriter {
-    /// Locks the parents that the row will need. None: the operation runs again. `is_exempt`: the
-    /// change carries the foreign key out itself, and its parent is not checked. `unwritten`: an
-    /// entry of a row above in a chain of cascades, which does not count as a parent.
-    pub(in crate::table) fn begin_references<'a>(
+    /// Locks the parents that the row will need. None: the operation runs again. `level`: the row's
+    /// place in a chain of cascades.
+    pub(super) fn begin_references<'a>(
         &self,
         trx: &mut Trx,
         table: &Table,
         changed: &ChangedRow<'a>,
-        is_exempt: &dyn Fn(&ForeignKey) -> bool,
-        unwritten: &dyn Fn(&ForeignKey) -> Result<Option<&'a [u8]>>,
+        level: &Level<'a>,
     ) -> Result<Option<References>> {
         let mut references = References::default();
         if !trx.foreign_key_checks || changed.is_deleted() {
@@ -86,12 +85,12 @@ impl RowWriter {
             holds_no_latch(),
             "K1: the parent is locked before the row is changed, with no latch held"
         );
-        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && !is_exempt(key);
+        let checked = |key: &&Arc<ForeignKey>| !key.is_carried_over && !level.carries_out(key);
         for key in keys.references.iter().filter(checked) {
             if key.child.table != layout.id || !has_index(layout, key.child.index) {
                 return Ok(None);
             }
-            match self.look_for_parent(trx, table, changed, key, unwritten)? {
+            match self.look_for_parent(trx, table, changed, key, level)? {
                 Looked::Done => {}
                 Looked::Missing(missing) => references.missing.push(missing),
                 Looked::Unbound => return Ok(None),
@@ -108,7 +107,7 @@ impl RowWriter {
         table: &Table,
         changed: &ChangedRow<'a>,
         key: &Arc<ForeignKey>,
-        unwritten: &dyn Fn(&ForeignKey) -> Result<Option<&'a [u8]>>,
+        level: &Level<'a>,
     ) -> Result<Looked> {
         let layout = table.layout();
         let parent_key = match (key.lacks_index(), changed.new_row()) {
@@ -133,11 +132,14 @@ impl RowWriter {
                 if own.is_some_and(|own| own.starts_with(parent_key)) {
                     return Ok(Looked::Done);
                 }
+                if changed.keeps_reference(layout, key) && level.had_parent(key, parent_key)? {
+                    return Ok(Looked::Done);
+                }
                 if key.is_to_itself() && end.index <= key.child.index {
                     gone = changed.removed_entry(layout, end.index)?;
                 }
-                if gone.is_none() {
-                    gone = unwritten(key)?;
+                if let Some(above) = level.above.filter(|_| gone.is_none()) {
+                    gone = above.unwritten_parent(key)?;
                 }
                 self.parents.lock_parent(trx, end, parent_key, gone)?
             }

@@ -439,3 +439,23 @@ fn a_key_that_stays_changes_no_child_of_its_own_table() {
     assert_eq!(update("u", "7 a", "7 A"), "children: g of u");
     t.check();
 }
+
+/// A cascade writes the index entry of a row without a parent anew: it needs one now, as in InnoDB.
+#[test]
+fn an_orphan_under_a_cascade_needs_its_parent() {
+    let parent = Shape::new("p", "id a", "id").unique("a");
+    let child = Shape::new("c", "id ref? other", "id").index("ref").index("other ref");
+    let child = child.foreign("f", "ref", "p id", Cascade, Cascade);
+    let child = child.foreign("g", "other", "p a", Restrict, Restrict);
+    let t = Family::create(SimDisk::new(1), &[parent, child]);
+    t.fill("p", &["1 1", "2 2"]);
+    let mut trx = t.begin();
+    trx.foreign_key_checks = false;
+    t.insert(&mut trx, "c", "10 1 9").expect("an orphan");
+    t.commit(trx);
+    t.fill("c", &["11 2 2"]);
+    let update = |from, to| why(t.does(|trx| t.update(trx, "p", from, to)));
+    assert_eq!(update("1 1", "3 1"), "no parent: g of c");
+    assert_eq!(update("2 2", "4 2"), "done", "the row above was the parent");
+    assert_eq!(t.rows("c"), ["10 1 9", "11 4 2"]);
+}
