@@ -60,13 +60,13 @@ handler::Table_flags ha_sluice::table_flags() const
   if (serializable)
     flags|= HA_BINLOG_STMT_CAPABLE;
   if (!thd || (!serializable && !keeps_others_out(thd) && !checks_unique_first(thd, table_share)))
-  {
     flags|= HA_CHECK_UNIQUE_AFTER_WRITE;
-    /* REPLACE must not take the last key of the engine's for the last that a row may be twice in:
-       it would change the row of that key, and fail. */
-    if (table_share && table_share->long_unique_table)
-      flags|= HA_DUPLICATE_KEY_NOT_IN_ORDER;
-  }
+  /* REPLACE changes the row in the way, instead of deleting it, if its key is the server's last
+     UNIQUE one. That fails if another UNIQUE key is checked later: one over hashes after the write,
+     or one that ALTER TABLE added, which the server puts before those with nullable columns. */
+  const bool hashes_last= (flags & HA_CHECK_UNIQUE_AFTER_WRITE) && table_share && table_share->long_unique_table;
+  if (hashes_last || (m_codec && !m_unique_in_order))
+    flags|= HA_DUPLICATE_KEY_NOT_IN_ORDER;
 #ifdef SLUICE_STAND_IN
   if (requires_primary_key())
     flags|= HA_REQUIRE_PRIMARY_KEY;
@@ -158,6 +158,23 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
   return true;
 }
 
+/* The engine checks secondary UNIQUE indexes in the order in which they were made: is that the
+   server's order? */
+static bool has_unique_in_order(const Codec &codec, const TABLE *table, slc_table *engine_table)
+{
+  uint32_t last= 0;
+  for (uint index= 0; index < table->s->keys; index++)
+  {
+    if (index == codec.primary() || !(table->key_info[index].flags & HA_NOSAME))
+      continue;
+    const uint32_t id= slc_table_index_id(engine_table, codec.engine_index(index) - 1);
+    if (id < last)
+      return false;
+    last= id;
+  }
+  return true;
+}
+
 /* The server calls a table corrupt if it cannot open it for CHECK or REPAIR, unless the error is
    one of a few. This one, whose number is not shown, stands for a file that may be whole, and for
    an engine that has stopped. */
@@ -231,6 +248,7 @@ int ha_sluice::open(const char *name, int, uint)
                     shown_table(name).c_str());
     return HA_ERR_TABLE_DEF_CHANGED;
   }
+  m_unique_in_order= has_unique_in_order(*m_codec, table, m_share->table());
   if (!schema_has_images_of(slc_table_schema(m_share->table()), table))
   {
     static const char *const WHY= "an earlier version made its keys, whose order of CHAR values was another: dump the table with that version "

@@ -384,6 +384,7 @@ private:
 
   sluice::Share *m_share= nullptr;
   std::unique_ptr<sluice::Codec> m_codec;
+  bool m_unique_in_order= true;         // the engine checks UNIQUE indexes in the server's order
   slc_cursor *m_cursor= nullptr;
 #ifdef SLUICE_STAND_IN
   bool m_change_noted= false;           // of this statement

@@ -346,6 +346,15 @@ pub unsafe extern "C" fn slc_table_index_count(table: *mut slc_table) -> u32 {
     unsafe { slc_table::of(table) }.table.layout().secondary.len() as u32
 }
 
+/// Of two secondary indexes the younger one has the larger number: an operation checks them in that
+/// order. `u32::MAX` for an ordinal out of range.
+#[no_mangle]
+pub unsafe extern "C" fn slc_table_index_id(table: *mut slc_table, i: u32) -> u32 {
+    let handle = unsafe { slc_table::of(table) };
+    let secondary = handle.table.layout().secondary.get(i as usize);
+    secondary.map_or(u32::MAX, |secondary| secondary.index.id)
+}
+
 /// Valid until the table is closed; null for a number out of range.
 #[no_mangle]
 pub unsafe extern "C" fn slc_table_index_name(table: *mut slc_table, i: u32) -> *const c_char {

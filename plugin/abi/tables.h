@@ -127,6 +127,8 @@ slc_err slc_table_set_schema(slc_engine *, const char *name, slc_bytes schema);
 void    slc_table_use_change_buffering(slc_table *, uint32_t change_buffering);
 uint32_t slc_table_index_count(slc_table *);
 const char *slc_table_index_name(slc_table *, uint32_t i);   /* i = secondary ordinal, 0-based */
+/* of two indexes the younger one has the larger number; UINT32_MAX for an ordinal out of range */
+uint32_t slc_table_index_id(slc_table *, uint32_t i);
 /* hidden primary key: next id, never given twice */
 uint64_t slc_table_next_row_id(slc_table *);
 
