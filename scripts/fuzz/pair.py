@@ -356,7 +356,10 @@ class Pair:
         self.run(f"SELECT rid FROM {table} FORCE INDEX FOR ORDER BY (`{key}`) ORDER BY {names} LIMIT 0")
         if any(prefix is not None for _, prefix, _ in parts):
             return
-        rank = dict(innodb.run(f"SELECT rid, DENSE_RANK() OVER (ORDER BY {self.order(parts)}) FROM {table} IGNORE INDEX (`{key}`)").rows)
+        ranked = innodb.run(f"SELECT rid, DENSE_RANK() OVER (ORDER BY {self.order(parts)}) FROM {table} IGNORE INDEX (`{key}`)")
+        if ranked.error and ranked.error[0] == 1712:
+            raise Limit(f"InnoDB's own: {ranked.error[1]}")
+        rank = dict(ranked.rows)
         for reverse in (False, True):
             statement = f"SELECT rid FROM {hint} ORDER BY {self.order(parts, reverse)}"
             in_order = {}
