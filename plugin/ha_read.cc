@@ -201,8 +201,14 @@ const DecodePlan *ha_sluice::plan_of_whole_rows()
   return m_codec->plan(m_codec->stored());
 }
 
-/* A row that may be changed is needed whole: the new one is built from it. */
-const MY_BITMAP *ha_sluice::columns_read() const { return m_lock == SLC_LOCK_EXCLUSIVE ? m_codec->stored() : table->read_set; }
+/* A row that may be changed is needed whole: the new one is built from it. The server may sort the
+   positions of an index-only scan, and then read their rows. It computes the index's virtual columns
+   from those, and does not ask for the columns that it computes from. */
+const MY_BITMAP *ha_sluice::columns_read() const
+{
+  const bool is_whole= m_lock == SLC_LOCK_EXCLUSIVE || (m_scan.of_positions && !m_codec->indexed_virtual_columns().empty());
+  return is_whole ? m_codec->stored() : table->read_set;
+}
 
 const DecodePlan *ha_sluice::plan()
 {
@@ -262,6 +268,7 @@ int ha_sluice::rnd_init(bool scan)
   if (unlikely(is_graph()))
     begin_graph_read();
   m_scan.begin(0, true);
+  m_scan.of_positions= !scan;
   if (!scan)
     return lock_graph_of_search();
   if (const int error= before_copy())

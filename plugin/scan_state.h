@@ -26,6 +26,7 @@ struct ScanState
   bool has_bounds= false;
   bool bounds_are_of_lookup= false;     // set by an exact lookup: index_next() goes beyond them
   bool at_start= false;                 // of a table scan
+  bool of_positions= false;             // rnd_pos() reads single rows
   /* No row that the scan delivers lies after the end of the range. */
   bool engine_ends_range= false;
   Place place= AT_ENTRY;
@@ -42,6 +43,7 @@ struct ScanState
     is_set_up= bounds_are_of_lookup= false;
     place= AT_ENTRY;
     at_start= of_table;
+    of_positions= false;
   }
 };
 
