@@ -366,6 +366,7 @@ online-alter: plugin
 instant-alter: plugin
 	@scripts/instant_alters.py $(ALTER)
 	$(if $(ALTER),,@scripts/instant_alters.py --partitions 3)
+	$(if $(ALTER),,@scripts/instant_alters.py --fixed)
 	$(if $(ALTER),,@scripts/instant_alters.py --time-on 10000000)
 
 .PHONY: replication long-reader buffering-cost monitoring-cost galera

@@ -117,7 +117,9 @@ void Codec::put_row(Buffer &to, const uchar *record) const
   for (const Column &column : m_blobs)
     if (!column.is_null(record))
       size+= column.length_bytes + column.value(record).len;
+#ifdef SLUICE_STAND_IN
   const size_t from= to.length();
+#endif
   uchar *at= to.reserve(size);
   int2store(at, m_row_definition | (unlikely(m_past_bit) && is_past(record) ? m_past_bit : 0));
   copy_few(at + 2, record, m_null_bytes);

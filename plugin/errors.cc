@@ -83,9 +83,15 @@ void note_foreign_error(slc_err error, THD *thd)
   case SLC_TABLE_IS_REFERENCED:
     note_foreign_fault();
     break;
+  case SLC_FOREIGN_NO_PARENT_INDEX:
+    if (thd)
+    {
+      const std::string lacking= ForeignDefinition::missing_parent_column(thd, string_of(slc_foreign_name()));
+      warn_of_foreign_key(thd, HA_ERR_CANNOT_ADD_FOREIGN, lacking.empty() ? last_text : lacking.c_str());
+    }
+    break;
   case SLC_FOREIGN_DEFINITION:
   case SLC_FOREIGN_UNFIT:
-  case SLC_FOREIGN_NO_PARENT_INDEX:
   case SLC_FOREIGN_NOT_NULL:
     if (thd)
       warn_of_foreign_key(thd, HA_ERR_CANNOT_ADD_FOREIGN, last_text);

@@ -68,6 +68,8 @@ bool refuse_nullable(THD *thd, const char *table, const Alter_inplace_info *info
 /* No column of a foreign key gets another type. renamed_alone: only columns that get a new name are
    looked at. */
 bool refuse_other_type(const char *table, const Alter_inplace_info *info, bool renamed_alone);
+/* No column of a foreign key that stays is dropped. True: the user knows. */
+bool refuse_dropped(const char *table, const Alter_inplace_info *info);
 
 /* slc_foreign_def with the memory that they point into. */
 class ForeignDefinition
@@ -75,6 +77,7 @@ class ForeignDefinition
 public:
   ForeignDefinition()= default;
   ForeignDefinition(const ForeignDefinition &)= delete;
+  ~ForeignDefinition();
   /* Of the table `name` that is created. HA_ERR_ code; the warning with the reason is pushed. */
   int of_create(THD *thd, const char *name, const TABLE *form, const HA_CREATE_INFO *info);
   /* What is there after an ALTER TABLE in place: of the table `name`, `from` before it. `renamed`:
@@ -87,6 +90,9 @@ public:
   /* So many of them, the first ones, were there before the statement. */
   uint32_t kept() const { return m_kept; }
   const ForeignKey *named(const std::string &name) const;
+  /* Why the foreign key fits no index of its parent, which the engine tells by indexes alone: the
+     parent lacks a column. Empty: it has all. */
+  static std::string missing_parent_column(THD *thd, const std::string &name);
   /* After HA_ERR_FOUND_DUPP_KEY: with its database. */
   std::string name_given_twice() const;
   /* The table whose place the created one takes; NULL: none. */
@@ -97,6 +103,7 @@ private:
   int replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter);
   int check_names(THD *thd, size_t old_count) const;
   std::vector<ForeignKey> m_keys;
+  const TABLE *m_form= nullptr;         // of the child
   uint32_t m_kept= 0;
   bool m_in_place= false;
   std::string m_replaces;

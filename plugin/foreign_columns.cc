@@ -144,4 +144,33 @@ bool refuse_other_type(const char *table, const Alter_inplace_info *info, bool r
   return false;
 }
 
+bool refuse_dropped(const char *table, const Alter_inplace_info *info)
+{
+  const auto goes= [&](const std::string &column) {
+    List_iterator_fast<Create_field> columns(info->alter_info->create_list);
+    while (const Create_field *each= columns++)
+      if (each->field && same_name(each->field->field_name, column))
+        return false;
+    return true;
+  };
+  for (const ForeignKey &key : foreign_keys_by_name(SLC_FOREIGN_OF_PARENT, table))
+    for (const std::string &column : key.parent_columns)
+      if (!is_work_table(key.child) && goes(column))
+      {
+        const bool is_own= key.child == table && drops_foreign_key(info->alter_info, key.constraint());
+        if (is_own)
+          continue;
+        my_error(ER_FK_COLUMN_CANNOT_DROP_CHILD, MYF(0), column.c_str(), key.constraint().c_str(), TablePath(key.child).quoted().c_str());
+        return true;
+      }
+  for (const ForeignKey &key : foreign_keys_by_name(SLC_FOREIGN_OF_CHILD, table))
+    for (const std::string &column : key.columns)
+      if (!drops_foreign_key(info->alter_info, key.constraint()) && goes(column))
+      {
+        my_error(ER_FK_COLUMN_CANNOT_DROP, MYF(0), column.c_str(), key.constraint().c_str());
+        return true;
+      }
+  return false;
+}
+
 } // namespace sluice

@@ -7,6 +7,7 @@
 #include "errors.h"
 #include "key_parts.h"
 #include "settings.h"
+#include "sql_base.h"
 #include "table_path.h"
 #include "vector_graph.h"
 #include <algorithm>
@@ -94,6 +95,17 @@ std::string why_no_parent(THD *thd, const LEX_CSTRING &db, const LEX_CSTRING &ta
 #endif
   return found == hton ? "" : parent + "one of the engine " + hton_name(found)->str;
 }
+
+bool has_column(Field *const *fields, const std::string &name)
+{
+  for (; *fields; fields++)
+    if (same_name((*fields)->field_name, name))
+      return true;
+  return false;
+}
+
+/* The definition that the thread gives to the engine. */
+thread_local const ForeignDefinition *at_work;
 
 /* The column as the table writes it. */
 std::string as_written(const TABLE *form, const LEX_CSTRING &name)
@@ -234,6 +246,8 @@ int ForeignDefinition::check_names(THD *thd, size_t old_count) const
 int ForeignDefinition::replace_by_new(THD *thd, const char *name, const std::string &named, const TABLE *form, const Alter_info *alter)
 {
   const std::vector<ForeignKey> old= m_keys;
+  m_form= form;
+  at_work= this;
   if (const int error= add_new(thd, name, named, form, alter))
     return error;
   const std::vector<ForeignKey> added(m_keys.begin() + old.size(), m_keys.end());
@@ -336,6 +350,55 @@ const ForeignKey *ForeignDefinition::named(const std::string &name) const
   const auto is_it= [&](const ForeignKey &key) { return key.name == name; };
   const auto found= std::find_if(m_keys.begin(), m_keys.end(), is_it);
   return found == m_keys.end() ? nullptr : &*found;
+}
+
+ForeignDefinition::~ForeignDefinition()
+{
+  if (at_work == this)
+    at_work= nullptr;
+}
+
+static std::string first_lacking(Field *const *fields, const std::vector<std::string> &columns)
+{
+  for (const std::string &column : columns)
+    if (!has_column(fields, column))
+      return column;
+  return "";
+}
+
+/* The parent's definition is read from the .frm without a lock, and is not kept: only a message
+   needs it. */
+static std::string lacking_column_of_parent(THD *thd, const ForeignKey &key)
+{
+  const TablePath parent(key.parent);
+  TABLE_LIST list;
+  const LEX_CSTRING db= {parent.schema.data(), parent.schema.size()}, table= {parent.table.data(), parent.table.size()};
+  list.init_one_table(&db, &table, nullptr, TL_READ);
+  const char *cache_key;
+  const uint cache_key_length= get_table_def_key(&list, &cache_key);
+  TABLE_SHARE *const share= alloc_table_share(db.str, table.str, cache_key, cache_key_length);
+  if (!share)
+    return "";
+  std::string lacking;
+  Dummy_error_handler no_errors;
+  thd->push_internal_handler(&no_errors);
+  if (open_table_def(thd, share, GTS_TABLE) == OPEN_FRM_OK)
+    lacking= first_lacking(share->field, key.parent_columns);
+  free_table_share(share);
+  thd->pop_internal_handler();
+  return lacking;
+}
+
+std::string ForeignDefinition::missing_parent_column(THD *thd, const std::string &name)
+{
+  const ForeignKey *const key= at_work ? at_work->named(name) : nullptr;
+  if (!key)
+    return "";
+  const bool is_own= key->parent == key->child || key->parent == at_work->m_replaces;
+  const std::string lacking= is_own ? first_lacking(at_work->m_form->field, key->parent_columns) : lacking_column_of_parent(thd, *key);
+  return lacking.empty() ? ""
+                         : "foreign key " + key->constraint() + ": the parent table " + TablePath(key->parent).quoted() +
+                             " has no column " + lacking;
 }
 
 /* ---- ALTER in place ---- */

@@ -27,12 +27,6 @@ ST_FIELD_INFO column_columns[]= {
   Show::Column("POS", Show::ULong(), NOT_NULL),
   Show::CEnd()};
 
-#ifdef SLUICE_STAND_IN
-constexpr size_t FIRST_POSITION= 0;
-#else
-constexpr size_t FIRST_POSITION= 1;
-#endif
-
 /* As in INNODB_SYS_FOREIGN. */
 enum { DELETE_CASCADE= 1, DELETE_SET_NULL= 2, UPDATE_CASCADE= 4, UPDATE_SET_NULL= 8, DELETE_NO_ACTION= 16, UPDATE_NO_ACTION= 32 };
 
@@ -43,6 +37,12 @@ uint type_of(const ForeignKey &key)
   return of_delete[key.on_delete] | of_update[key.on_update];
 }
 
+#ifdef SLUICE_STAND_IN
+/* As the server names files, like all of InnoDB's tables. */
+std::string short_name(const std::string &path) { return path.compare(0, 2, "./") ? path : path.substr(2); }
+std::string id_of(const ForeignKey &key) { return key.name; }
+#else
+/* As people write names, like SLUICE_TABLES. */
 std::string short_name(const std::string &path)
 {
   const TablePath names(path);
@@ -50,6 +50,7 @@ std::string short_name(const std::string &path)
 }
 
 std::string id_of(const ForeignKey &key) { return TablePath(key.child).schema + "/" + key.constraint(); }
+#endif
 
 /* add(row, key) stores the rows of one foreign key. */
 template <typename Add> int fill(THD *thd, TABLE_LIST *tables, const Add &add)
@@ -85,7 +86,7 @@ void add_columns(SchemaRow &row, const ForeignKey &key)
     row.text(id_of(key));
     row.text(key.columns[i]);
     row.text(key.parent_columns[i]);
-    row.number(i + FIRST_POSITION);
+    row.number(i);
     row.end();
   }
 }

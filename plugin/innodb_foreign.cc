@@ -23,6 +23,8 @@ std::string between(const std::string &text, const std::string &before, const st
 
 bool has(const std::string &text, const char *part) { return text.find(part) != std::string::npos; }
 
+const char NOT_FOUND[]= " was not found.";
+
 /* The reason, from the engine's; empty: InnoDB has none like it. */
 std::string reason_for(const std::string &why)
 {
@@ -31,6 +33,9 @@ std::string reason_for(const std::string &why)
   const std::string missing= between(why, "the parent table ", " does not exist");
   if (!missing.empty())
     return "Referenced table " + missing + " not found in the data dictionary.";
+  const std::string lacking= between(why, " has no column ", "");
+  if (!lacking.empty())
+    return "Column " + lacking + NOT_FOUND;
   if (has(why, " has no index whose first columns are "))
     return "There is no index in the referenced table where the referenced columns appear as the first columns.";
   const std::string not_null= between(why, "SET NULL is not possible, because column ", " is NOT NULL");
@@ -70,8 +75,9 @@ std::string ForeignStatement::text_for(const std::string &text) const
   if (has(why, "the table has another one of this name"))
     return "";
   const std::string reason= reason_for(why);
+  const char *const with= has(reason, NOT_FOUND) ? " " : " with ";
   return reason.empty() ? text
-                        : std::string(m_alters ? "Alter" : "Create") + "  table " + m_table + " with " + subject_of(constraint) +
+                        : std::string(m_alters ? "Alter" : "Create") + "  table " + m_table + with + subject_of(constraint) +
                             "constraint failed. " + reason;
 }
 

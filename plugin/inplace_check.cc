@@ -95,12 +95,16 @@ static const char *why_rebuilt(THD *thd, const ColumnChange &change, const Alter
 
 namespace {
 
-/* The server has rows checked for these while it copies: one index over hashes, or of periods. */
-const char *adds_checked_key(const TABLE *altered, const Alter_inplace_info *info)
+/* The server has rows checked for these while it copies: one index over hashes, or of periods. To
+   the server a key over hashes is a new one in each ALTER TABLE, because it adds the hidden column
+   of the hashes anew. */
+const char *adds_checked_key(const TABLE *table, const TABLE *altered, const Alter_inplace_info *info)
 {
-  const auto why= [](const KEY &key) -> const char * {
+  const auto why= [table](const KEY &key) -> const char * {
     if (key.algorithm == HA_KEY_ALG_LONG_HASH)
-      return "a UNIQUE key over hashes is built";
+      return table->s->long_unique_table
+               ? "the server makes a UNIQUE key over hashes (of a BLOB, TEXT or long string) anew in each ALTER TABLE"
+               : "rows have to be checked against a new UNIQUE key over hashes (of a BLOB, TEXT or long string)";
     return key.without_overlaps ? "rows have to be checked against a new key WITHOUT OVERLAPS" : nullptr;
   };
   for (uint i= 0; i < info->index_add_count; i++)
@@ -132,7 +136,8 @@ bool adds_check(THD *thd, const ColumnChange &change, const TABLE *altered, cons
   return adds;
 }
 
-/* Those that are only words in the .frm are left to check_options(). */
+/* Options that may change how rows are stored. Those that are only words in the .frm are left to
+   check_options(). */
 bool changes_option_of_rows(const Alter_inplace_info *info)
 {
   constexpr ulong HARMLESS= HA_CREATE_USED_AUTO | HA_CREATE_USED_COMMENT | HA_CREATE_USED_DEFAULT_CHARSET |
@@ -140,7 +145,9 @@ bool changes_option_of_rows(const Alter_inplace_info *info)
                             HA_CREATE_USED_AVG_ROW_LENGTH | HA_CREATE_USED_STATS_PERSISTENT |
                             HA_CREATE_USED_STATS_AUTO_RECALC | HA_CREATE_USED_STATS_SAMPLE_PAGES | HA_CREATE_USED_ENGINE |
                             HA_CREATE_USED_ROW_FORMAT | HA_CREATE_USED_KEY_BLOCK_SIZE | HA_CREATE_USED_CHECKSUM |
-                            HA_CREATE_USED_DELAY_KEY_WRITE | HA_CREATE_USED_PACK_KEYS;
+                            HA_CREATE_USED_DELAY_KEY_WRITE | HA_CREATE_USED_PACK_KEYS | HA_CREATE_USED_TRANSACTIONAL |
+                            HA_CREATE_USED_PAGE_CHECKSUM | HA_CREATE_USED_UNION | HA_CREATE_USED_INSERT_METHOD |
+                            HA_CREATE_USED_CONNECTION | HA_CREATE_USED_PASSWORD | HA_CREATE_USED_DATADIR | HA_CREATE_USED_INDEXDIR;
   return (info->handler_flags & ALTER_OPTIONS) && (info->create_info->used_fields & ~HARMLESS);
 }
 
@@ -197,12 +204,12 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
   if (info->handler_flags & ALTER_COLUMN_NOT_NULLABLE && fills_null(change, altered))
     return "NULL becomes another value where a TIMESTAMP or AUTO_INCREMENT column becomes NOT NULL";
   if (changes_option_of_rows(info))
-    return "the table's options";
+    return "an option that may change how rows are stored";
   if (info->handler_flags & ALTER_ADD_STORED_BASE_COLUMN && cuts_default(change, altered))
     return "the DEFAULT of a new column does not fit it";
   if (adds_check(thd, change, altered, info))
     return "rows have to be checked against a new CHECK";
-  if (const char *why= adds_checked_key(altered, info))
+  if (const char *why= adds_checked_key(table, altered, info))
     return why;
   /* While it copies, the server looks at the columns of foreign keys. */
   if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) &&
@@ -239,6 +246,10 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   const bool is_copied= algorithm == Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT && info->unsupported_reason &&
                         info->unsupported_reason != FOREIGN_COLUMNS_CHANGE;
   if (slc_table_foreign(m_share->table()) && refuse_other_type(m_share->name(), info, is_copied))
+    return HA_ALTER_ERROR;
+  /* A copy would end with this error, too. */
+  if (info->unsupported_reason == FOREIGN_COLUMNS_CHANGE && algorithm != Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT &&
+      refuse_dropped(m_share->name(), info))
     return HA_ALTER_ERROR;
   if (info->unsupported_reason)
     return HA_ALTER_INPLACE_NOT_SUPPORTED;

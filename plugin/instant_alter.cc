@@ -145,7 +145,9 @@ const char *new_name_of(const KEY *key, const TABLE *altered, const Alter_inplac
 
 ColumnChange::ColumnChange(const TABLE *table, const Codec &codec, const TABLE *altered, const Codec &altered_codec,
                            const Alter_inplace_info *info)
-  : m_table(table), m_codec(codec), m_altered(altered), m_altered_codec(altered_codec), m_info(info)
+  : m_table(table), m_codec(codec), m_altered(altered), m_altered_codec(altered_codec), m_info(info),
+    m_moves_null_bits(info->handler_flags & ALTER_OPTIONS &&
+                      (table->s->null_bytes != altered->s->null_bytes || first_null_bit(table) != first_null_bit(altered)))
 {
   List_iterator_fast<Create_field> columns(info->alter_info->create_list);
   while (const Create_field *column= columns++)
@@ -294,7 +296,7 @@ bool ColumnChange::indexes_stay() const
 const char *ColumnChange::why_columns_are_copied() const
 {
   if (m_old.empty() || m_table->s->long_unique_table || m_altered->s->long_unique_table)
-    return "the columns of a table with a UNIQUE key over hashes";
+    return "the server adds or drops the hidden column of a UNIQUE key over hashes";
   if (m_info->error_if_not_empty)
     return "a new date column without a default may be added to an empty table only";
   for (uint i= 0; i < m_altered->s->fields; i++)

@@ -42,7 +42,7 @@ class ColumnChange
 public:
   ColumnChange(const TABLE *table, const Codec &codec, const TABLE *altered, const Codec &altered_codec,
                const Alter_inplace_info *info);
-  bool changes_columns() const { return m_info->handler_flags & COLUMN_CHANGES; }
+  bool changes_columns() const { return m_info->handler_flags & COLUMN_CHANGES || m_moves_null_bits; }
   const TABLE *altered() const { return m_altered; }
   /* Rows become compressed, or are no longer. */
   bool changes_compression() const { return m_codec.compresses() != m_altered_codec.compresses(); }
@@ -79,6 +79,8 @@ private:
   const Alter_inplace_info *const m_info;
   /* By the altered table's columns. Empty: the server's list has other columns. */
   std::vector<uint> m_old;
+  /* ROW_FORMAT decides where the null bits begin, if all columns have a fixed length. */
+  const bool m_moves_null_bits;
 };
 
 } // namespace sluice

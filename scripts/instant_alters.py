@@ -4,7 +4,8 @@
 Every ALTER is sent to Sluice with ALGORITHM=INSTANT: columns of all types are added at any place with and without defaults, dropped,
 moved, made wider and nullable, renamed; virtual columns come and go. InnoDB may copy. Between them rows are inserted, updated, deleted
 and rolled back. Now and then all rows are compared, by the clustered key and by each index, and the server is stopped or killed. In
-the end it is restarted, and the dumps and SHOW CREATE TABLE of both tables are compared. `make sqltest` has a small variant in SQL
+the end it is restarted, and the dumps and SHOW CREATE TABLE of both tables are compared. With --fixed all columns have a fixed
+length: then ROW_FORMAT decides where the server puts the null bits, and the ALTERs change it, too. `make sqltest` has a small variant in SQL
 (instant_alter.test). Exit code 1 at the first difference. With --time-on the same ALTERs are timed on a table of so many rows of Sluice
 alone, with some writes between; the longest must stay below --ms.
 """
@@ -33,6 +34,10 @@ COMPARED_EVERY = 25
 VARCHAR_MAX = 300
 TEXTS = {"TINYTEXT": "TEXT", "TEXT": "MEDIUMTEXT", "TINYBLOB": "BLOB", "BLOB": "LONGBLOB"}
 REFUSED_BY_INNODB = (1118, 1067, 1105)
+
+
+def is_sized(column):
+    return column.is_blob() or column.kind in ("VARCHAR", "VARBINARY", "JSON")
 
 
 class Different(Exception):
@@ -97,8 +102,9 @@ class Alters:
     """The table's columns, and statements over them. Those of KEYS never change their form."""
     KEYS = {"PRIMARY": "id", "k1": "k1", "k2": "k2"}
 
-    def __init__(self, chance):
+    def __init__(self, chance, fixed=False):
         self.chance = chance
+        self.fixed = fixed
         self.serial = 0
         self.columns = [self.column() for _ in range(6)]
         self.virtual = []           # names
@@ -107,7 +113,7 @@ class Alters:
     def column(self):
         self.serial += 1
         column = random_column(self.chance, f"c{self.serial}")
-        while column.kind in ("GEOMETRY", "POINT"):     # have no default, so a NOT NULL one cannot be added to rows
+        while column.kind in ("GEOMETRY", "POINT") or self.fixed and is_sized(column):  # GEOMETRY: NOT NULL without a default
             column = random_column(self.chance, f"c{self.serial}")
         if column.kind == "JSON":
             column.default = "'{}'"                     # what the column's CHECK is evaluated for
@@ -116,7 +122,7 @@ class Alters:
 
     def create(self, partitions):
         body = ", ".join(column.sql() for column in self.columns)
-        return (f"CREATE TABLE t (id INT PRIMARY KEY, k1 INT, k2 VARCHAR(20) NOT NULL DEFAULT 'k', {body}, KEY k1 (k1), KEY k2 (k2, k1)) "
+        return (f"CREATE TABLE t (id INT PRIMARY KEY, k1 INT, k2 {'' if self.fixed else 'VAR'}CHAR(20) NOT NULL DEFAULT 'k', {body}, KEY k1 (k1), KEY k2 (k2, k1)) "
                 f"ENGINE={{E}}{f' PARTITION BY HASH (id) PARTITIONS {partitions}' if partitions else ''}")
 
     def place(self):
@@ -164,6 +170,9 @@ class Alters:
         old, column.name = column.name, f"c{self.serial}"
         return f"RENAME COLUMN {old} TO {column.name}"
 
+    def row_format(self):
+        return f"ROW_FORMAT={self.chance.choice(('DYNAMIC', 'COMPACT', 'REDUNDANT', 'DEFAULT'))}"
+
     def computed(self):
         if len(self.virtual) > 2:
             return f"DROP COLUMN {self.virtual.pop()}"
@@ -172,8 +181,9 @@ class Alters:
         return f"ADD COLUMN v{self.serial} {self.chance.choice(('INT', 'BIGINT'))} AS (k1 + {self.serial % 9}) VIRTUAL{self.place()}"
 
     def next(self):
-        step = self.chance.choices((self.add, self.drop, self.modify, self.rename, self.computed), (8, 5, 8, 1, 2))[0]
-        return step()
+        steps = ((self.add, 8), (self.drop, 5), (self.modify, 8), (self.rename, 1), (self.computed, 2), *[(self.row_format, 5)] * self.fixed)
+        clause = self.chance.choices([step for step, _ in steps], [weight for _, weight in steps])[0]()
+        return f"{clause}, {self.row_format()}" if self.fixed and clause and self.chance.random() < 0.2 else clause
 
     def row(self, columns):
         self.id += 1
@@ -235,7 +245,7 @@ def dump(server, engine):
 
 def run(server, arguments, seed):
     chance = random.Random(seed)
-    alters = Alters(chance)
+    alters = Alters(chance, arguments.fixed)
     for engine in ENGINES:
         server.sql(f"DROP DATABASE IF EXISTS alters_{engine.lower()}")
     sides = Sides(server)
@@ -305,6 +315,7 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--runs", type=int, default=1, help="seeds, one after the other")
     parser.add_argument("--partitions", type=int, default=0, help="of the table (0: it has none)")
+    parser.add_argument("--fixed", action="store_true", help="no columns of varying length; the ALTERs change ROW_FORMAT, too")
     parser.add_argument("--time-on", type=int, default=0, metavar="ROWS", help="time the ALTERs on so many rows of Sluice, and compare nothing")
     parser.add_argument("--ms", type=float, default=50, help="with --time-on: what an ALTER may take")
     parser.add_argument("--folder", type=pathlib.Path, default=BUILD / "run/instant", help="where the server lives (made anew)")

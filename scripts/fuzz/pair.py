@@ -138,8 +138,10 @@ class Pair:
     def __init__(self, server):
         self.server = server
         self.sides = [Side(server, engine) for engine in ENGINES]
+        self.has_altered = False
 
     def clear(self):
+        self.has_altered = False
         for side in self.sides:
             side.clear()
 
@@ -159,6 +161,7 @@ class Pair:
         if statement.startswith("!check"):
             return self.check(statement.split()[1:])
         outcome = None
+        self.has_altered = self.has_altered or statement.startswith("ALTER")
         for part in statement.removeprefix("!ordered ").split("; SET "):
             part = part if part == statement or not part.startswith("autocommit=1") else f"SET {part}"
             outcome = self.compare(statement, [side.run(part) for side in self.sides], ordered)
@@ -176,6 +179,9 @@ class Pair:
         if not ordered or self.repeats_rid(statement):
             rows, found.rows = sorted_rows(rows), sorted_rows(found.rows)
         if rows != found.rows and not scanned.error and not self.skips_within_groups(statement):
+            of_innodb = self.sides[0].run(JUDGED_HINT.sub(r" \1", statement))
+            if of_innodb.rows is not None and sorted_rows(of_innodb.rows) == sorted_rows(rows):
+                raise Limit("the server's own: with both engines it does not find by keys what it finds without")
             raise Difference(f"keys and scan: by keys {len(found.rows)} rows, by a scan {len(rows)}; "
                              f"only by keys {different(found.rows, rows)}; only by a scan {different(rows, found.rows)}")
 
@@ -226,7 +232,7 @@ class Pair:
             raise Limit("InnoDB's own: a REPLACE that finds its row updates it, and does not take for a geometry what an INSERT takes")
         if statement.startswith("RENAME") and one.error and one.error[0] == 1025 and not two.error:
             raise Limit("a documented difference: InnoDB renames no parent that has lost an index of its children")
-        if statement.startswith("UPDATE") and one.error and one.error[0] == 1452 and refers_to_itself(one.error[1], "s") \
+        if (statement.startswith("UPDATE") or " ON DUPLICATE KEY UPDATE " in statement) and one.error and one.error[0] == 1452 and refers_to_itself(one.error[1], "s") \
                 and (not two.error or two.error[0] == 1451):
             raise Limit("a documented difference: InnoDB refuses a change of only the spelling of a row's own parent")
         # 1062, 1834: it would, but for NULLs that become equal numbers, or children that lose a parent.
@@ -242,6 +248,8 @@ class Pair:
             return one
         if told_by_code and (codes == {1005, 1025} or (len(codes) == 1 and codes < {1005, 1025, 1217, 1451, 1452})):
             return one              # the message names the table or its copy, and the child or none
+        if self.has_altered and {outcome.error and outcome.error[0] for outcome in outcomes} == {1062, 1452}:
+            return one              # indexes count by their age, and InnoDB may have made them anew where Sluice did not: documented
         if statement.startswith("UPDATE") and all(outcome.error and outcome.error[0] == 1452 for outcome in outcomes):
             return one              # of a row that breaks several foreign keys, the message names one: a documented difference
         if one.error != two.error:
