@@ -131,7 +131,7 @@ class Tree:
         return results
 
     def _environment(self):
-        environment = {name: value for name, value in os.environ.items() if not name.startswith("MTR_")}
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("MTR_") or name == "MTR_PORT_BASE"}
         environment.setdefault("WSREP_PROVIDER", str(self.base / "lib/galera/libgalera_smm.so"))
         if self.bootstrap_options:
             bootstrap = self.folder / "bootstrap"
