@@ -263,7 +263,7 @@ sqltest: plugin
 .PHONY: test-11.8
 test-11.8: $(engine)
 	scripts/trixie make plugin ENGINE_LIB=$(engine)
-	scripts/trixie env MTR_PORT_BASE=27000 scripts/sqltest
+	scripts/trixie env MTR_PORT_BASE=17000 scripts/sqltest
 
 .PHONY: vectors vector-mutants
 vectors: $(engine) $(if $(ENGINE_LIB),,sluice-backup)

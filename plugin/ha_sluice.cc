@@ -159,16 +159,18 @@ static bool find_indexes(Codec &codec, const TABLE *table, slc_table *engine_tab
 }
 
 /* The engine checks secondary UNIQUE indexes in the order in which they were made: is that the
-   server's order? */
+   server's order? EXCHANGE PARTITION may give each partition another one, but to the server all of
+   them are alike. */
 static bool has_unique_in_order(const Codec &codec, const TABLE *table, slc_table *engine_table)
 {
   uint32_t last= 0;
+  uint count= 0;
   for (uint index= 0; index < table->s->keys; index++)
   {
     if (index == codec.primary() || !(table->key_info[index].flags & HA_NOSAME))
       continue;
     const uint32_t id= slc_table_index_id(engine_table, codec.engine_index(index) - 1);
-    if (id < last)
+    if (id < last || (table->part_info && ++count > 1))
       return false;
     last= id;
   }
