@@ -31,8 +31,9 @@ std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table);
 /* The same by name, as InnoDB shows them. */
 std::vector<ForeignKey> foreign_keys_by_name(uint32_t which, const char *table);
 /* The columns of the table that are part of its own foreign keys, or of those of its children.
-   with_unbound: also of those for which the table has no index. */
-std::vector<std::string> foreign_columns(const TABLE *table, bool with_unbound);
+   Not of those that the statement drops. with_unbound: also of those for which the table has no
+   index. */
+std::vector<std::string> foreign_columns(const TABLE *table, const Alter_info *alter, bool with_unbound);
 /* A table that a statement is making, or has moved out of the way. */
 bool is_work_table(const std::string &path);
 /* The ALTER TABLE drops this foreign key of its table. */

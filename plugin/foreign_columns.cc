@@ -51,15 +51,16 @@ bool drops_foreign_key(const Alter_info *alter, const std::string &constraint)
   return false;
 }
 
-std::vector<std::string> foreign_columns(const TABLE *table, bool with_unbound)
+std::vector<std::string> foreign_columns(const TABLE *table, const Alter_info *alter, bool with_unbound)
 {
   const char *const name= table->s->normalized_path.str;
   std::vector<std::string> columns;
+  const auto stays= [&](const ForeignKey &key) { return key.child != name || !drops_foreign_key(alter, key.constraint()); };
   for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_CHILD, name))
-    if (with_unbound || !key.child_index.empty())
+    if (stays(key) && (with_unbound || !key.child_index.empty()))
       columns.insert(columns.end(), key.columns.begin(), key.columns.end());
   for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_PARENT, name))
-    if (with_unbound || !key.parent_index.empty())
+    if (stays(key) && (with_unbound || !key.parent_index.empty()))
       columns.insert(columns.end(), key.parent_columns.begin(), key.parent_columns.end());
   return columns;
 }

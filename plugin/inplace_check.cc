@@ -213,7 +213,8 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return why;
   /* While it copies, the server looks at the columns of foreign keys. */
   if (info->handler_flags & OLD_COLUMNS && slc_table_foreign(engine_table) &&
-      (change.changes_one_of(foreign_columns(table, false)) || change.drops_one_of(foreign_columns(table, true))))
+      (change.changes_one_of(foreign_columns(table, info->alter_info, false)) ||
+       change.drops_one_of(foreign_columns(table, info->alter_info, true))))
     return FOREIGN_COLUMNS_CHANGE;
   if (is_rebuilt(change, info))
     return why_not_rebuilt(change, table, altered, info);
