@@ -56,13 +56,15 @@ def of_block(kind, text):
         return [words(part) for part in re.split(r";\s*(?:\n|$)", text) if part.strip()]
     if kind != "sh":
         return [words(text)]
-    lines, found = re.sub(r"\s{2,}#.*", "", text).splitlines(), []
+    lines, found, here = re.sub(r"\s{2,}#.*", "", text).splitlines(), [], None
     for line in lines:
-        # A quoted text may have several lines.
-        if found and (found[-1].count('"') % 2 or found[-1].endswith("\\")):
+        # A quoted text may have several lines, and so may a here-document.
+        if here or found and (found[-1].count('"') % 2 or found[-1].endswith("\\")):
             found[-1] += "\n" + line
+            here = None if line == here else here
         elif line.strip():
             found.append(line)
+            here = next(iter(re.findall(r"<<'(\w+)'$", line)), None)
     return [words(command) for command in found]
 
 
