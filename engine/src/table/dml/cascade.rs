@@ -222,6 +222,7 @@ impl RowWriter {
         };
         // Of a key that compares equal, references hold as they did.
         let was_child = change == KeyChange::Changed && above.was_child(key, &prefix)?;
+        let own = above.unwritten_child(key, &prefix)?;
         let Some(mut children) = self.children.begin(&key.child, prefix) else {
             return Ok(false);
         };
@@ -233,8 +234,9 @@ impl RowWriter {
             row.level.may_cascade(key, deletes, &children.table)?;
         }
         // Of one index, as in InnoDB: the row's own entry goes first, also if its key stays.
-        if end.index == key.child.index {
-            children.ignore(old);
+        let first = (end.index == key.child.index).then_some(old);
+        if let Some(entry) = first.or(own) {
+            children.ignore(entry);
         }
         match action.changes_children() {
             false => self.refuse(trx, key, &mut children),

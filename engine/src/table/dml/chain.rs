@@ -52,6 +52,16 @@ impl Above<'_> {
 }
 
 impl<'a> Above<'a> {
+    /// The entry that makes this row its own child, with this key. As in InnoDB it does not count if
+    /// its index comes after the parent's: it would be written later.
+    pub fn unwritten_child(&self, key: &ForeignKey, prefix: &[u8]) -> Result<Option<&'a [u8]>> {
+        if self.layout.id != key.child.table || self.index >= key.child.index {
+            return Ok(None);
+        }
+        let was_child = self.changed.old_key(self.layout, key.child.index)?;
+        let new = self.changed.new_key(self.layout, key.child.index)?;
+        Ok(new.filter(|new| new.starts_with(prefix) && !was_child.is_some_and(|old| old.starts_with(prefix))))
+    }
     /// The new entry of this row, or one above it, in the parent's index of this foreign key. Only
     /// if it would be written later in InnoDB: it is no parent yet.
     pub fn unwritten_parent(&self, key: &ForeignKey) -> Result<Option<&'a [u8]>> {
@@ -95,8 +105,8 @@ impl Level<'_> {
         let is_it = |by: &ForeignKey| (by.child.table, by.ordinal) == (key.child.table, key.ordinal);
         self.by.is_some_and(is_it)
     }
-    /// A row above had this key of the parent's index. Its children are looked for after its change,
-    /// so a reference to it that stays is met there if it is concerned.
+    /// A row above had this key of the parent's index. Its children are looked for after its
+    /// change, so a reference to it that stays is met there if it is concerned.
     pub fn had_parent(&self, key: &ForeignKey, parent_key: &[u8]) -> Result<bool> {
         let Some(above) = &self.above else {
             return Ok(false);
