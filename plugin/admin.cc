@@ -132,7 +132,7 @@ void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
   {
     if (!self->m_codec->get_row(self->plan_of_whole_rows(), table->record[0], orphans->keys[i], orphans->images[i]))
       continue;
-    self->compute_virtual_columns_of_foreign_record(table->record[0]);
+    self->compute_indexed_virtual_columns(table->record[0]);
     if (!i)
     {
       text+= "; the first values of (";

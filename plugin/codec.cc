@@ -152,6 +152,19 @@ KeyPart Codec::part_of(const TABLE *table, const Field *field, uint length)
 
 KeyPart Codec::whole_part(const TABLE *table, const Field *field) { return part_of(table, field, field->key_length()); }
 
+/* The virtual column is computed from another one. */
+static bool is_from_virtual(const TABLE *table, const Field *field)
+{
+  std::vector<my_bitmap_map> map(bitmap_buffer_size(table->s->fields) / sizeof(my_bitmap_map) + 1);
+  MY_BITMAP bases;
+  my_bitmap_init(&bases, map.data(), table->s->fields);
+  field->vcol_info->expr->walk(&Item::register_field_in_bitmap, true, &bases);
+  for (uint i= 0; i < table->s->fields; i++)
+    if (bitmap_is_set(&bases, i) && !table->field[i]->stored_in_db())
+      return true;
+  return false;
+}
+
 void Codec::build_key(uint index)
 {
   const KEY &key= m_table->key_info[index];
@@ -164,7 +177,10 @@ void Codec::build_key(uint index)
     const KEY_PART_INFO &info= key.key_part[i];
     const Field *field= m_table->field[info.fieldnr - 1];
     if (!field->stored_in_db() && !std::count(m_indexed_virtual.begin(), m_indexed_virtual.end(), field->field_index))
+    {
       m_indexed_virtual.push_back(field->field_index);
+      m_has_nested_virtual|= is_from_virtual(m_table, field);
+    }
     KeyPart &part= layout.parts[i];
     part= part_of(m_table, field, info.length);
     part.descending= info.key_part_flag & HA_REVERSE_SORT;

@@ -199,6 +199,8 @@ public:
   /* The number of the row's definition, if there is none of that number; else 0. */
   uint16 unknown_definition(slc_bytes row) const;
   const std::vector<uint16> &indexed_virtual_columns() const { return m_indexed_virtual; }
+  /* Some of them are computed from other virtual columns. */
+  bool has_nested_virtual() const { return m_has_nested_virtual; }
 
   Codec(const Codec &)= delete;
   ~Codec();
@@ -239,6 +241,7 @@ private:
   std::vector<Column> m_blobs;
   std::vector<Column> m_stored_columns;
   std::vector<uint16> m_indexed_virtual;
+  bool m_has_nested_virtual= false;
   uint32 m_fixed_end= 0;                // where the sized columns begin in a row
   uint32 m_sized_max= 0;
   MY_BITMAP m_stored;

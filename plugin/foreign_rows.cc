@@ -344,7 +344,7 @@ int ForeignRows::change(const slc_row_of &child, uint32_t foreign, const slc_row
     if (!same_bytes(handler->get_table(), begin, old_record, record))
       m_made[table].push_back(begin->field_index);
   }
-  handler->compute_virtual_columns_of_foreign_record(record);
+  handler->compute_indexed_virtual_columns(record);
   handler->put_made(after, record, pk);
   if (keeps_unindexed(m_keys[table], handler->get_table(), old_record, record, true))
     slc_row_sink_keeps_unindexed(after);
@@ -366,7 +366,7 @@ uchar *ha_sluice::foreign_record(Buffer &to, slc_bytes clustered, slc_bytes stor
   memcpy(record, table->s->default_values, length);
   if (!m_codec->get_row(plan_of_whole_rows(), record, clustered, row))
     return nullptr;
-  compute_virtual_columns_of_foreign_record(record);
+  compute_indexed_virtual_columns(record);
   return record;
 }
 
@@ -378,7 +378,7 @@ int ha_sluice::end_foreign_record(uchar *record)
 {
   const Field *const start= table->vers_start_field(), *const end= table->vers_end_field();
   put_statement_time(record, table->vers_end_field());
-  compute_virtual_columns_of_foreign_record(record);
+  compute_indexed_virtual_columns(record);
   return end->cmp(record + (end->ptr - table->record[0]), record + (start->ptr - table->record[0]));
 }
 

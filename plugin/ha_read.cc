@@ -298,6 +298,9 @@ int ha_sluice::rnd_pos(uchar *record, uchar *position)
   if (unlikely(searches_graph(table)))
     return found_by_graph(record);
   const int error= point_read(record);
+  /* As columns_read(): nor does the server compute what they are computed from. */
+  if (!error && unlikely(m_codec->has_nested_virtual()))
+    compute_indexed_virtual_columns(record);
   return error == HA_ERR_END_OF_FILE ? HA_ERR_KEY_NOT_FOUND : error;
 }
 

@@ -167,7 +167,7 @@ public:
   TABLE *get_table() const { return table; }
   uchar *foreign_record(sluice::Buffer &to, slc_bytes clustered, slc_bytes row);
   const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
-  void compute_virtual_columns_of_foreign_record(uchar *record);
+  void compute_indexed_virtual_columns(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
   /* Of a table with system versioning. */
   bool marks_past() const { return m_codec->marks_past(); }

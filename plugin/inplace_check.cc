@@ -216,6 +216,9 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
       (change.changes_one_of(foreign_columns(table, info->alter_info, false)) ||
        change.drops_one_of(foreign_columns(table, info->alter_info, true))))
     return FOREIGN_COLUMNS_CHANGE;
+  /* To its handler the server does not hand the steps of an ALTER in place. */
+  if (table->s->sequence && change.changes_columns())
+    return "the row of a sequence changes its form";
   if (is_rebuilt(change, info))
     return why_not_rebuilt(change, table, altered, info);
   if (change.changes_columns())

@@ -58,7 +58,7 @@ int ha_sluice::duplicate_in_load(slc_err error)
     m_write.row.clear();
     m_write.row.append(row);
     if (m_codec->get_row(plan_of_whole_rows(), table->record[0], slc_duplicate_pk(), m_write.row.bytes()))
-      compute_virtual_columns_of_foreign_record(table->record[0]);
+      compute_indexed_virtual_columns(table->record[0]);
   }
   return duplicate(error);
 }

@@ -62,7 +62,7 @@ void ha_sluice::add_virtual_columns(uchar *record, slc_bytes clustered, slc_byte
   compute_virtual_columns(record, in_index);
 }
 
-void ha_sluice::compute_virtual_columns_of_foreign_record(uchar *record)
+void ha_sluice::compute_indexed_virtual_columns(uchar *record)
 {
   if (!m_codec->indexed_virtual_columns().empty())
     compute_virtual_columns(record, [](uint16) { return true; });
