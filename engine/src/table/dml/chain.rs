@@ -52,8 +52,8 @@ impl Above<'_> {
 }
 
 impl<'a> Above<'a> {
-    /// The entry that makes this row its own child, with this key. As in InnoDB it does not count if
-    /// its index comes after the parent's: it would be written later.
+    /// The entry that makes this row its own child, with this key. As in InnoDB it does not count
+    /// if its index comes after the parent's: it would be written later.
     pub fn unwritten_child(&self, key: &ForeignKey, prefix: &[u8]) -> Result<Option<&'a [u8]>> {
         if self.layout.id != key.child.table || self.index >= key.child.index {
             return Ok(None);
