@@ -252,6 +252,8 @@ class Pair:
             return one              # indexes count by their age, and InnoDB may have made them anew where Sluice did not: documented
         if statement.startswith("UPDATE") and all(outcome.error and outcome.error[0] == 1452 for outcome in outcomes):
             return one              # of a row that breaks several foreign keys, the message names one: a documented difference
+        if one.error and not two.error and re.search(r"FOREIGN KEY \(.*(`\w+`).*\1.*\) REFERENCES", one.error[1]):
+            raise Limit("a documented difference: after new names for several columns with FORCE, InnoDB's foreign key names one of them twice")
         if one.error != two.error:
             codes = {outcome.error[0] for outcome in outcomes if outcome.error}
             if codes & LIMITS or (statement.startswith("ALTER") and codes & COPYING):
@@ -350,6 +352,8 @@ class Pair:
             orphans.pop(unchecked[1], None)
             return
         name, rows = re.match(r"foreign key (\S+): (\d+) rows ", told).groups()
+        if name not in orphans:
+            raise Limit("a documented difference: InnoDB drops the foreign keys of a child without their indexes when it copies the table")
         without, all_rows = orphans.pop(name, (0, 0))
         if int(rows) != (all_rows if "has no index for it" in told else without):
             raise Difference(f"CHECK TABLE: {told}, and not {without} of {all_rows}")
