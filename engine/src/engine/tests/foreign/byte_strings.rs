@@ -78,12 +78,7 @@ fn rows_without_a_parent_are_found() {
     let load = |name: &str, row: &str| {
         let t = family();
         let mut trx = t.begin();
-        let mut load = t
-            .store()
-            .loads()
-            .begin_load(&t.table(name))
-            .expect("begun")
-            .expect("empty");
+        let mut load = t.begin_load(name);
         t.add_to_load(&mut load, name, row).expect("added");
         let done = load.finish(&mut trx);
         t.rollback(trx);

@@ -2,7 +2,20 @@
 use super::family::*;
 use crate::base::{Error, Result};
 use crate::io::SimDisk;
-use crate::table::CreateMode;
+use crate::table::{BulkInsert, CreateMode, TableLoad};
+
+impl Family {
+    /// A load of the empty table `name`.
+    pub fn begin_load(&self, name: &str) -> TableLoad {
+        let begun = self.store().loads().begin_load(&self.table(name));
+        begun.expect("the table is read").expect("it is empty")
+    }
+    /// The same for INSERT … SELECT.
+    pub fn begin_bulk_insert(&self, name: &str) -> BulkInsert {
+        let begun = self.store().loads().begin_bulk_insert(&self.table(name));
+        begun.expect("the table is read").expect("it is empty")
+    }
+}
 
 fn family() -> Family {
     let parent = Shape::new("p", "id a", "id").unique("-a");
@@ -17,7 +30,7 @@ fn family() -> Family {
 fn load(t: &Family, name: &str, checks: bool, rows: &[&str]) -> Result<()> {
     let mut trx = t.begin();
     trx.foreign_key_checks = checks;
-    let mut load = t.store().loads().begin_load(&t.table(name))?.expect("empty");
+    let mut load = t.begin_load(name);
     let added = rows.iter().try_for_each(|row| t.add_to_load(&mut load, name, row));
     let done = added.and_then(|()| load.finish(&mut trx));
     match done {

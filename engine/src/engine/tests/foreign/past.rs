@@ -181,12 +181,7 @@ fn loads_check_rows_of_the_present() {
         let t = family("id end", Restrict, Restrict);
         t.fill("p", &["1 1 999", "2 2 5"]);
         let mut trx = t.begin();
-        let mut load = t
-            .store()
-            .loads()
-            .begin_load(&t.table("c"))
-            .expect("begin")
-            .expect("empty");
+        let mut load = t.begin_load("c");
         let added = rows.iter().try_for_each(|row| t.add_to_load(&mut load, "c", row));
         let done = added.and_then(|()| load.finish(&mut trx));
         t.rollback(trx);

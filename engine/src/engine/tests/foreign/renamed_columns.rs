@@ -160,12 +160,7 @@ fn a_parent_gets_new_names_while_a_child_is_altered() {
     };
     let tables = t.store().tables();
     tables.create_table_as("new", &stale.spec(), mode).expect("created");
-    let mut load = t
-        .store()
-        .loads()
-        .begin_load(&t.table("new"))
-        .expect("begun")
-        .expect("empty");
+    let mut load = t.begin_load("new");
     tables.rename_table("q", "r").expect("renamed");
     t.does(|trx| load.finish(trx)).expect("filled");
     for table in ["c", "new"] {

@@ -345,8 +345,7 @@ fn a_bulk_insert_is_checked() {
         t.fill("p", &["1 a"]);
         let mut trx = t.begin();
         trx.foreign_key_checks = checks;
-        let begun = t.store().loads().begin_bulk_insert(&t.table("c")).expect("look");
-        let mut bulk = begun.expect("it is empty");
+        let mut bulk = t.begin_bulk_insert("c");
         let done = t
             .add_to(&mut bulk, &mut trx, "c", row)
             .and_then(|()| bulk.finish(&mut trx));
@@ -357,12 +356,7 @@ fn a_bulk_insert_is_checked() {
     let t = two(Restrict, Restrict);
     t.fill("p", &["1 a"]);
     let mut trx = t.begin_at(ReadCommitted);
-    let mut bulk = t
-        .store()
-        .loads()
-        .begin_bulk_insert(&t.table("c"))
-        .expect("look")
-        .expect("empty");
+    let mut bulk = t.begin_bulk_insert("c");
     t.add_to(&mut bulk, &mut trx, "c", "10 1").expect("add");
     bulk.finish(&mut trx).expect("finish");
     bulk.end(&mut trx);
