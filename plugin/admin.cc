@@ -19,6 +19,7 @@
 #include "table_options.h"
 #include "table_path.h"
 #include <algorithm>
+#include <set>
 
 using namespace sluice;
 
@@ -32,6 +33,7 @@ struct Check
   TABLE *table;
   ha_sluice *handler;
   uint32_t stage;
+  std::set<std::string> told;           // foreign keys
 };
 
 void report_finding(void *ctx, const char *text, size_t length)
@@ -103,7 +105,7 @@ std::string ha_sluice::shown_values(const std::vector<std::string> &columns)
 
 void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
 {
-  const Check *const check= static_cast<Check *>(ctx);
+  Check *const check= static_cast<Check *>(ctx);
   ha_sluice *const self= check->handler;
   const std::string name(reinterpret_cast<const char *>(orphans->name.ptr), orphans->name.len);
   const std::vector<ForeignKey> keys= foreign_keys(SLC_FOREIGN_OF_CHILD, self->m_share->name());
@@ -111,6 +113,7 @@ void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
   const auto key= std::find_if(keys.begin(), keys.end(), is_it);
   if (key == keys.end())
     return;                             // dropped meanwhile
+  check->told.insert(name);
   std::string text= "foreign key " + key->constraint() + ": ";
   const std::string parent= TablePath(key->parent).quoted();
   switch (orphans->kind)
@@ -122,7 +125,7 @@ void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
     text+= "not checked, because the table has no index for it; add one";
     break;
   case SLC_ORPHANS_NO_TABLE:
-    text+= std::to_string(orphans->rows) + " rows refer to table " + parent + ", which is missing or has no index for it";
+    text+= std::to_string(orphans->rows) + " rows refer to table " + parent + (key->misfit.empty() ? ", which is missing" : ", which does not fit: " + key->misfit);
     break;
   default:
     text+= std::to_string(orphans->rows) + " rows have no parent row in table " + parent;
@@ -149,11 +152,20 @@ void ha_sluice::report_orphans(void *ctx, const slc_orphans *orphans)
 /* This table alone, without its graph. */
 slc_err ha_sluice::check_by_engine(THD *thd, slc_trx *reader, uint32_t level)
 {
-  Check check= {thd, table, this, 0};
+  Check check= {thd, table, this, 0, {}};
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
   const slc_check how= {level, &check, report_finding, entries_to_check, report_progress, report_orphans};
   const slc_err error= slc_table_check(reader, m_share->table(), &how);
+  if (error == SLC_OK && level == SLC_CHECK_EXTENDED)
+    for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_CHILD, m_share->name()))
+      if (!key.misfit.empty() && !check.told.count(key.name))
+      {
+        slc_orphans none{};
+        none.kind= SLC_ORPHANS_NO_TABLE;
+        none.name= {reinterpret_cast<const uchar *>(key.name.data()), key.name.size()};
+        report_orphans(&check, &none);
+      }
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
   if (check.stage)
     thd_progress_end(thd);
@@ -178,7 +190,7 @@ int ha_sluice::check(THD *thd, HA_CHECK_OPT *options)
   }
   if (finding.empty())
     return HA_ADMIN_OK;
-  Check check= {thd, table, this, 0};
+  Check check= {thd, table, this, 0, {}};
   report_finding(&check, finding.data(), finding.size());
   return HA_ADMIN_CORRUPT;
 }

@@ -239,6 +239,8 @@ int ha_sluice::create(const char *name, TABLE *form, HA_CREATE_INFO *info)
     if (error)
       slc_table_drop(engine, name, nullptr);
   }
+  if (error == SLC_OK && !info->tmp_table() && !is_graph)
+    warn_of_misfits(ha_thd(), name);
 #ifdef SLUICE_STAND_IN
   if (error == SLC_OK && !info->tmp_table())
   {

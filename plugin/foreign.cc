@@ -118,7 +118,7 @@ std::vector<ForeignKey> foreign_keys(uint32_t which, const char *table)
       {string_of(info->name), string_of(info->child), string_of(info->parent), texts_of(info->columns, count),
        texts_of(info->parent_columns, count), std::vector<uint8_t>(info->child_nullable, info->child_nullable + count),
        std::vector<uint8_t>(info->parent_nullable, info->parent_nullable + count), string_of(info->child_index),
-       string_of(info->parent_index), info->on_delete, info->on_update});
+       string_of(info->parent_index), string_of(info->misfit), info->on_delete, info->on_update});
   };
   slc_foreign_list(engine, which, table, add, &keys);
   return keys;
@@ -210,6 +210,16 @@ void warn_of_foreign_key(THD *thd, int code, const char *why)
   push_warning_printf(thd, Sql_condition::WARN_LEVEL_WARN, code, SLUICE_ENGINE_NAME ": %s", why);
 #endif
   thd->abort_on_warning= aborts;
+}
+
+void warn_of_misfits(THD *thd, const char *parent)
+{
+  if (checks_foreign_keys(thd))
+    return;                             // it would have been refused
+  for (const ForeignKey &key : foreign_keys(SLC_FOREIGN_OF_PARENT, parent))
+    if (!key.misfit.empty())
+      warn_of_foreign_key(thd, HA_ERR_CANNOT_ADD_FOREIGN,
+                          ("constraint " + key.constraint() + " of table " + TablePath(key.child).quoted() + " is not in force: " + key.misfit).c_str());
 }
 
 bool checks_foreign_keys(const THD *thd) { return !thd_test_options(thd, OPTION_NO_FOREIGN_KEY_CHECKS); }

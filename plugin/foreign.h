@@ -21,6 +21,7 @@ struct ForeignKey
   std::vector<std::string> columns, parent_columns;
   std::vector<uint8_t> child_nullable, parent_nullable;
   std::string child_index, parent_index; // the latter is empty if it has no parent now
+  std::string misfit;                   // why its parent does not fit
   uint8_t on_delete, on_update;         // SLC_FOREIGN_*
 
   std::string constraint() const { return name.substr(name.find('/') + 1); }
@@ -53,6 +54,9 @@ std::unique_ptr<ForeignKey> noted_foreign_key();
 
 /* A warning that tells why, before the server's own message of a number alone. */
 void warn_of_foreign_key(THD *thd, int code, const char *why);
+/* Checks are off, and a table was created: of the foreign keys that name it and that it does not
+   fit. */
+void warn_of_misfits(THD *thd, const char *parent);
 
 /* Keeps the noted foreign key and the statement for SHOW ENGINE STATUS; foreign_table.cc. */
 void keep_latest_foreign_error(THD *thd, const char *what);

@@ -200,6 +200,7 @@ pub struct slc_foreign_info {
     pub parent_nullable: *const u8,
     pub child_index: slc_bytes,
     pub parent_index: slc_bytes,
+    pub misfit: slc_bytes,
     pub on_delete: u8,
     pub on_update: u8,
 }

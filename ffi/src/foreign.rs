@@ -105,6 +105,8 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
         let parent_index = parent.and_then(|(end, table)| end_index(table, end.index));
         let (columns, child_nullable) = columns_of(&spec.columns, child_index.as_ref());
         let (parent_columns, parent_nullable) = columns_of(&spec.parent_columns, parent_index.as_ref());
+        let unbound = key.parent.is_none().then_some(spec);
+        let misfit = unbound.and_then(|spec| catalog.misfit(child, spec)).unwrap_or_default();
         let name = |index: &Option<EndIndex<'_>>| {
             let name = index.as_ref().map(|index| slc_bytes::of(index.name.as_bytes()));
             name.unwrap_or(slc_bytes::EMPTY)
@@ -120,6 +122,7 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
             parent_nullable: parent_nullable.as_ptr(),
             child_index: name(&child_index),
             parent_index: name(&parent_index),
+            misfit: slc_bytes::of(misfit.as_bytes()),
             on_delete: spec.on_delete.number(),
             on_update: spec.on_update.number(),
         });

@@ -28,6 +28,9 @@ typedef struct {
   /* names of the indexes that serve it ("PRIMARY": the clustered one); parent_index is empty if it
      has no parent now, child_index if the child has lost the index */
   slc_bytes child_index, parent_index;
+  /* why the parent does not fit, so that the foreign key is not in force; empty: it fits, or is
+     missing */
+  slc_bytes misfit;
   uint8_t on_delete, on_update;
 } slc_foreign_info;
 typedef void (*slc_foreign_cb)(void *ctx, const slc_foreign_info *);

@@ -297,6 +297,23 @@ pub(in crate::table) fn check_waiting_children(
     Ok(())
 }
 
+/// Why the parent of this foreign key of `child` does not fit it. None: it does, or it is missing.
+pub(in crate::table) fn misfit(catalog: &Catalog, child: &Layout, spec: &ForeignKeySpec) -> Option<String> {
+    let parent = catalog.parent_named(&spec.parent)?;
+    match check_key(catalog, child, spec, Some(parent.layout()), MayLack::BOTH) {
+        Err(Error::ForeignDefinition(refusal)) => {
+            let about = about(spec);
+            Some(refusal.why.strip_prefix(&about).map_or(refusal.why.clone(), str::to_string))
+        }
+        _ => None,
+    }
+}
+
+/// How a reason begins.
+fn about(spec: &ForeignKeySpec) -> String {
+    format!("foreign key {}: ", constraint_of(&spec.name))
+}
+
 fn check_name(
     catalog: &Catalog,
     name: &str,
@@ -324,7 +341,7 @@ fn refused(spec: &ForeignKeySpec, flaw: ForeignFlaw, why: String) -> Error {
     Error::ForeignDefinition(Box::new(ForeignRefusal {
         constraint: spec.name.clone(),
         flaw,
-        why: format!("foreign key {}: {why}", constraint_of(&spec.name)),
+        why: about(spec) + &why,
     }))
 }
 
