@@ -388,6 +388,7 @@ sharding: plugin
 
 replication: MINUTES := 10
 replication: plugin
+	@scripts/replica_order.py
 	@scripts/replication.py --engine $(ENGINE) --minutes $(MINUTES) $(if $(SEED),--seed $(SEED))
 
 long-reader: plugin

@@ -7,6 +7,7 @@
 #include "errors.h"
 #include "foreign.h"
 #include "mutant.h"
+#include "replica_order.h"
 #include "settings.h"
 #include "share.h"
 #include "xa.h"
@@ -219,8 +220,15 @@ int Connection::prepare(bool all)
   const bool outlives= thd_sql_command(m_thd) == SQLCOM_XA_PREPARE;
   if (m_thd->transaction->xid_state.is_explicit_XA() && !outlives && is_alone())
     xid= m_thd->transaction->implicit_xid;
-  const int error= prepare(xid, outlives);
+  int error= prepare(xid, outlives);
   m_xa_prepared= outlives && !error;
+  if (unlikely(lacks_order(m_thd)) && !error && !outlives)
+  {
+    warn_of_two_engines();
+    error= wait_for_commit_before(m_thd);
+    if (!error && !other_engine_follows(m_thd, all))
+      make_visible();
+  }
   return error;
 }
 
@@ -316,7 +324,8 @@ int Connection::commit(bool all)
     else
       commit_graph_cache(m_thd, all);
   }
-  thd_wakeup_subsequent_commits(m_thd, 0);
+  if (likely(!lacks_order(m_thd)) || !other_engine_follows(m_thd, all))
+    thd_wakeup_subsequent_commits(m_thd, 0);
   int error= 0;
   if (m_started)
   {

@@ -344,7 +344,8 @@ int ForeignRows::change(const slc_row_of &child, uint32_t foreign, const slc_row
     if (!same_bytes(handler->get_table(), begin, old_record, record))
       m_made[table].push_back(begin->field_index);
   }
-  handler->compute_indexed_virtual_columns(record);
+  if (!handler->compute_changed_virtual_columns(record))
+    return HA_ERR_GENERIC;              // the error is raised
   handler->put_made(after, record, pk);
   if (keeps_unindexed(m_keys[table], handler->get_table(), old_record, record, true))
     slc_row_sink_keeps_unindexed(after);

@@ -168,6 +168,9 @@ public:
   uchar *foreign_record(sluice::Buffer &to, slc_bytes clustered, slc_bytes row);
   const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
   void compute_indexed_virtual_columns(uchar *record);
+  /* The same for a row that becomes another one. False: sql_mode allows no such value, and the error
+     is raised. */
+  bool compute_changed_virtual_columns(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
   /* Of a table with system versioning. */
   bool marks_past() const { return m_codec->marks_past(); }
@@ -329,7 +332,7 @@ private:
 
   /* virtual_columns.cc */
   template <typename Wanted> void compute_virtual_columns(uchar *record, const Wanted &wanted);
-  void compute_columns(uchar *record, const uint16 *numbers, size_t count);
+  bool compute_columns(uchar *record, const uint16 *numbers, size_t count, bool of_changed_row= false);
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void compute_virtual_column(uchar *record, uint16 number);

@@ -35,6 +35,8 @@ enum class Mutant
   WaitOfNextStatementEnded,
   /* Galera: a savepoint from before the first write has no place in the write set (G11). */
   SavepointUnknownToWriteSet,
+  /* A replica commits in another order than the primary (O1, O2). */
+  ReplicaUnordered,
   /* A node of a vector index's graph is changed in a transaction of its own (V1). */
   NodeOfOwnTransaction,
   /* A change of a row does not take the graph's lock (V2). */
@@ -69,7 +71,7 @@ inline bool planted(Mutant mutant)
 {
   static const char *const NAMES[]= {"AddedValueForgotten", "GrownSignForgotten", "OldNullBitMisplaced", "VirtualValueStale", "OldRowsLast",
                                       "ClientAnsweredEarly", "PositionAheadOfChanges", "AfterStoredAsRunning", "WaitOfNextStatementEnded",
-                                      "SavepointUnknownToWriteSet", "NodeOfOwnTransaction", "GraphNotLocked", "CrashedWriterNotAwaited",
+                                      "SavepointUnknownToWriteSet", "ReplicaUnordered", "NodeOfOwnTransaction", "GraphNotLocked", "CrashedWriterNotAwaited",
                                       "NodesOfSnapshot", "HolderReadsCommitted", "UncommittedNodesRead", "ReadNodesLocked",
                                       "GraphCacheFirst", "GraphCacheLate", "UnseenRowEndsSearch", "ChangedVectorShown", "CascadeOverGraph"};
   static const char *const chosen= getenv("SLUICE_MUTANT");

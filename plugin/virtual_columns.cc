@@ -26,18 +26,20 @@ template <typename Wanted> void ha_sluice::compute_virtual_columns(uchar *record
   compute_columns(record, m_wanted_virtual.data(), m_wanted_virtual.size());
 }
 
-void ha_sluice::compute_columns(uchar *record, const uint16 *numbers, size_t count)
+bool ha_sluice::compute_columns(uchar *record, const uint16 *numbers, size_t count, bool of_changed_row)
 {
   /* The computation uses tmp_set, which may be what a sort has made the read_set. */
   const size_t words= no_words_in_map(&table->tmp_set);
   m_saved_set.assign(table->tmp_set.bitmap, table->tmp_set.bitmap + words);
   if (record != table->record[0])
     table->move_fields(table->field, record, table->record[0]);
-  for (size_t i= 0; i < count; i++)
-    table->update_virtual_field(table->field[numbers[i]], true);
+  bool failed= false;
+  for (size_t i= 0; i < count && !failed; i++)
+    failed|= table->update_virtual_field(table->field[numbers[i]], !of_changed_row) != 0;
   if (record != table->record[0])
     table->move_fields(table->field, table->record[0], record);
   std::copy(m_saved_set.begin(), m_saved_set.end(), table->tmp_set.bitmap);
+  return !failed;
 }
 
 /* Of a row that was read. */
@@ -66,6 +68,12 @@ void ha_sluice::compute_indexed_virtual_columns(uchar *record)
 {
   if (!m_codec->indexed_virtual_columns().empty())
     compute_virtual_columns(record, [](uint16) { return true; });
+}
+
+bool ha_sluice::compute_changed_virtual_columns(uchar *record)
+{
+  const std::vector<uint16> &numbers= m_codec->indexed_virtual_columns();
+  return numbers.empty() || compute_columns(record, numbers.data(), numbers.size(), true);
 }
 
 /* Also one that no index has. */
