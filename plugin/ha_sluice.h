@@ -168,8 +168,8 @@ public:
   uchar *foreign_record(sluice::Buffer &to, slc_bytes clustered, slc_bytes row);
   const uchar *foreign_values(sluice::Buffer &to, slc_bytes clustered, slc_bytes row, const std::vector<Field *> &fields);
   void compute_indexed_virtual_columns(uchar *record);
-  /* The same for a row that becomes another one. False: sql_mode allows no such value, and the error
-     is raised. */
+  /* The same for a row that becomes another one. False: sql_mode allows no such value, and the
+     error is raised. */
   bool compute_changed_virtual_columns(uchar *record);
   void put_made(slc_row_sink *to, const uchar *record, slc_bytes old_clustered);
   /* Of a table with system versioning. */

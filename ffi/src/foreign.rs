@@ -10,7 +10,7 @@ use super::statistics::part;
 use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::{Error, Result};
-use sluice::table::{Catalog, ForeignAction, ForeignKeySpec, KeyPart, Table};
+use sluice::table::{foreign_misfit, Catalog, ForeignAction, ForeignKeySpec, KeyPart, Table};
 use sluice::txn::{ChildRow, MadeEntry, MadeRow, MadeValue, ReferenceValue, RowMaker};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -106,7 +106,9 @@ fn list_child(catalog: &Catalog, child: &Table, parent: Option<&str>, give: &mut
         let (columns, child_nullable) = columns_of(&spec.columns, child_index.as_ref());
         let (parent_columns, parent_nullable) = columns_of(&spec.parent_columns, parent_index.as_ref());
         let unbound = key.parent.is_none().then_some(spec);
-        let misfit = unbound.and_then(|spec| catalog.misfit(child, spec)).unwrap_or_default();
+        let misfit = unbound
+            .and_then(|spec| foreign_misfit(catalog, child, spec))
+            .unwrap_or_default();
         let name = |index: &Option<EndIndex<'_>>| {
             let name = index.as_ref().map(|index| slc_bytes::of(index.name.as_bytes()));
             name.unwrap_or(slc_bytes::EMPTY)

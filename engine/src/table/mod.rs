@@ -40,6 +40,7 @@ pub use bulk::table_load::{TableLoad, TableLoader};
 pub use catalog::damage_log::{DamageLog, Tell};
 pub use catalog::ddl::{CreateMode, RenameKind, RenameMode, Tables};
 pub use catalog::dictionary::{Catalog, TableText};
+pub use catalog::foreign_binding::foreign_misfit;
 pub use catalog::foreign_key::{ForeignAction, ForeignKey, ForeignKeySpec, ForeignKeys};
 pub use catalog::key_part::KeyPart;
 pub use catalog::layout::{IndexSpec, Layout, TableSpec};

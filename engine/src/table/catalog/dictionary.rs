@@ -24,8 +24,6 @@ use crate::change::ChangeBuffer;
 use crate::change::DELTA_BIT;
 use crate::pool::{Mtr, Pool};
 use crate::space;
-use crate::table::catalog::foreign_binding;
-use crate::table::catalog::foreign_key::ForeignKeySpec;
 use crate::table::catalog::foreign_names::ForeignNames;
 use crate::table::catalog::format::{self, decode, encode, pieces_max, split_key};
 use crate::table::catalog::layout::Layout;
@@ -147,11 +145,6 @@ impl Catalog {
     /// Tables with a foreign key that names this parent, which need not exist.
     pub fn children_of(&self, parent: &str) -> Vec<String> {
         self.foreign.read().children_of(parent)
-    }
-    /// Why the parent of this foreign key of `child` does not fit it, so that the foreign key is
-    /// not in force. None: it does, or it is missing.
-    pub fn misfit(&self, child: &Table, spec: &ForeignKeySpec) -> Option<String> {
-        foreign_binding::misfit(self, child.layout(), spec)
     }
     pub fn tables(&self) -> Vec<Arc<Table>> {
         self.maps.read().by_name.values().cloned().collect()

@@ -12,6 +12,7 @@ use crate::table::catalog::foreign_key::{begins_with, first_unlike, shape_of};
 use crate::table::catalog::foreign_key::{ForeignAction, ForeignEnd, ForeignKey, ForeignKeySpec, ForeignKeys};
 use crate::table::catalog::key_part::{KeyPart, UNMARKED};
 use crate::table::catalog::layout::Layout;
+use crate::table::catalog::table::Table;
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -297,13 +298,19 @@ pub(in crate::table) fn check_waiting_children(
     Ok(())
 }
 
-/// Why the parent of this foreign key of `child` does not fit it. None: it does, or it is missing.
-pub(in crate::table) fn misfit(catalog: &Catalog, child: &Layout, spec: &ForeignKeySpec) -> Option<String> {
+/// Why the parent of this foreign key of `child` does not fit it, so that the foreign key is not in
+/// force. None: it does, or it is missing.
+pub fn foreign_misfit(catalog: &Catalog, child: &Table, spec: &ForeignKeySpec) -> Option<String> {
     let parent = catalog.parent_named(&spec.parent)?;
-    match check_key(catalog, child, spec, Some(parent.layout()), MayLack::BOTH) {
+    match check_key(catalog, child.layout(), spec, Some(parent.layout()), MayLack::BOTH) {
         Err(Error::ForeignDefinition(refusal)) => {
             let about = about(spec);
-            Some(refusal.why.strip_prefix(&about).map_or(refusal.why.clone(), str::to_string))
+            Some(
+                refusal
+                    .why
+                    .strip_prefix(&about)
+                    .map_or(refusal.why.clone(), str::to_string),
+            )
         }
         _ => None,
     }
