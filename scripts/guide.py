@@ -125,7 +125,7 @@ class Runner:
         self.programs = folder / "programs"
         self.programs.mkdir()
         client = f"--no-defaults --socket={self.server.socket} --user=root"
-        for name in ("mariadb", "mariadb-dump"):
+        for name in ("mariadb", "mariadb-dump", "mariadb-check"):
             self.program(name, f'exec {self.server.base}/bin/{name} {client} "$@"')
         for name in ("sluice-check", "sluice-backup"):
             self.program(name, f'exec {ROOT}/target/release/{name} "$@"')
