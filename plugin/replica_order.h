@@ -5,9 +5,10 @@
    commit first, and the position would pass one that failed.
 
    O1 In such a transaction Sluice waits, when it prepares, for the commit before.
-   O2 Sluice's part is visible before another engine, which commits later in the list, or Sluice
-      itself wakes the threads that wait for this commit. If Sluice is the last of the list, its part
-      is visible when it is prepared: nothing that follows can fail.
+   O2 Sluice's part is visible before a thread that waits for this commit is woken. Each engine
+      wakes these threads when it commits. If an engine commits after Sluice, Sluice leaves it to
+      that engine. Else Sluice's part becomes visible when it is prepared, because another engine
+      may commit first. Nothing that follows can fail.
 
    What a crash between the two commits leaves cannot be mended here, so the error log warns. Called
    by: connection. */

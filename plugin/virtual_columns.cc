@@ -34,7 +34,7 @@ bool ha_sluice::compute_columns(uchar *record, const uint16 *numbers, size_t cou
   if (record != table->record[0])
     table->move_fields(table->field, record, table->record[0]);
   bool failed= false;
-  for (size_t i= 0; i < count && !failed; i++)
+  for (size_t i= 0; i < count && !(failed && of_changed_row); i++)
     failed|= table->update_virtual_field(table->field[numbers[i]], !of_changed_row) != 0;
   if (record != table->record[0])
     table->move_fields(table->field, table->record[0], record);
