@@ -227,6 +227,25 @@ fn pending_changes_count() {
     check(&engine, &table, "in a closed partition");
 }
 
+/// Entries that a merge moved while the index was sampled were counted in neither of its two trees.
+#[test]
+fn changes_that_are_merged_meanwhile_count() {
+    let engine = TableFixture::create(SimDisk::new(1)).engine;
+    engine.set("change_buffer_test_mode", 3).expect("set");
+    for round in 0..3 {
+        let table = filled(&engine);
+        std::thread::scope(|scope| {
+            let merges = scope.spawn(|| engine.store().merge_scheduler().drain_changes().expect("merged"));
+            while !merges.is_finished() {
+                compute(&engine, &table);
+                check(&engine, &table, &format!("merged meanwhile, round {round}"));
+            }
+        });
+        drop(table);
+        engine.store().tables().drop_table("s").expect("dropped");
+    }
+}
+
 #[test]
 fn statistics_and_row_counts_are_kept_over_a_restart() {
     for how in [Close::Fast, Close::LogOnly] {

@@ -201,9 +201,11 @@ impl StatisticsKeeper {
         } else {
             1.0
         };
-        let whole = sampled.leaf_pages_read >= sampled.leaf_pages;
-        let in_all = |distinct: &f64| match whole || *distinct < sampled.entries * 0.9 {
+        // More entries than rows: merges moved some while they were counted.
+        let whole = sampled.leaf_pages_read >= sampled.leaf_pages && sampled.entries <= rows as f64;
+        let in_all = |distinct: &f64| match whole {
             true => distinct.round() as u64,
+            false if *distinct < sampled.entries * 0.9 => rows.min(distinct.round() as u64),
             false => (distinct * scale).round() as u64,
         };
         out.distinct = sampled.distinct.iter().map(in_all).collect();

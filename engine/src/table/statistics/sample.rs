@@ -11,7 +11,9 @@
 //!
 //! Changes that wait in the change buffer lie in other trees, one run for each partition. Each run
 //! is sampled like the index itself. Of the values found in it, those count that no earlier run
-//! has, which some searches find out.
+//! has, which some searches find out. The index is sampled after them, because merges move entries
+//! from a run to the index: an entry that moves meanwhile is counted once or twice, and never left
+//! out.
 //!
 //! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time,
 //! shared. Called by `optimizer/keeper`.
@@ -79,13 +81,20 @@ struct Begun {
 
 /// `pages`: leaves that are read of each stratum.
 pub fn sample(pool: &Pool, base: &Run<'_>, pending: &[Run<'_>], shape: &KeyShape, pages: usize) -> Result<Sample> {
-    let mut whole = sample_run(pool, base, shape, pages, &mut Begun::default())?;
+    let mut found_pending = Vec::new();
     for (i, run) in pending.iter().enumerate() {
         let mut begun = Begun::default();
-        let found = sample_run(pool, run, shape, pages, &mut begun)?;
+        let mut found = sample_run(pool, run, shape, pages, &mut begun)?;
         let earlier: Vec<&Run<'_>> = std::iter::once(base).chain(&pending[..i]).collect();
-        for (k, distinct) in found.distinct.iter().enumerate() {
-            whole.distinct[k] += distinct * share_of_new(pool, &earlier, k, &begun)?;
+        for (k, distinct) in found.distinct.iter_mut().enumerate() {
+            *distinct *= share_of_new(pool, &earlier, k, &begun)?;
+        }
+        found_pending.push(found);
+    }
+    let mut whole = sample_run(pool, base, shape, pages, &mut Begun::default())?;
+    for found in found_pending {
+        for (all, distinct) in whole.distinct.iter_mut().zip(&found.distinct) {
+            *all += distinct;
         }
         whole.entries += found.entries;
         whole.leaf_pages_read += found.leaf_pages_read;
