@@ -22,6 +22,11 @@ template <typename Word> inline void copy_ends(unsigned char *to, const unsigned
   memcpy(to + size - sizeof tail, &tail, sizeof tail);
 }
 
+inline bool same_bytes(slc_bytes left, slc_bytes right)
+{
+  return left.len == right.len && (!left.len || !memcmp(left.ptr, right.ptr, left.len));
+}
+
 /* memcpy of what is nearly always a few bytes, a key or a number: for those a call costs more than
    the copy. */
 inline void copy_few(unsigned char *to, const unsigned char *from, size_t size)

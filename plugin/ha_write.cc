@@ -25,11 +25,6 @@ slc_entry entry_of(const Buffer &bytes, const EntryImage &image, uint ordinal)
   return entry;
 }
 
-bool same_bytes(slc_bytes left, slc_bytes right)
-{
-  return left.len == right.len && (!left.len || !memcmp(left.ptr, right.ptr, left.len));
-}
-
 } // namespace
 
 /* The clustered key of a record; in a table without a primary key that of the current row. */

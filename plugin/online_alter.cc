@@ -3,7 +3,6 @@
 #include "connection.h"
 #include "engine.h"
 #include "errors.h"
-#include "mutant.h"
 #include "settings.h"
 #include <algorithm>
 
@@ -45,13 +44,13 @@ slc_err edit(Follow *follow, slc_bytes pk, slc_bytes row, bool put)
   return SLC_OK;
 }
 
-int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is)
+int follow_row(void *ctx, slc_online_change *change)
 {
   Follow *follow= static_cast<Follow *>(ctx);
-  if (was.ptr)
-    follow->error= edit(follow, pk, was, false);
-  if (is.ptr && !follow->error)
-    follow->error= edit(follow, pk, is, true);
+  if (change->was.ptr)
+    follow->error= edit(follow, change->pk, change->was, false);
+  if (change->is.ptr && !follow->error)
+    follow->error= edit(follow, change->pk, change->is, true);
   return follow->error;
 }
 
@@ -74,10 +73,10 @@ slc_err OnlineAlter::begin(const slc_waiter &waiter, THD *thd, slc_table *table)
   return slc_online_begin(table, m_view, &m_online);
 }
 
-slc_err OnlineAlter::round_with(Order order, slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report)
+slc_err OnlineAlter::round_with(slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report)
 {
   slc_trx *newer= new_view();
-  const slc_err error= slc_online_round(m_online, m_view, newer, order == OLD_ROWS_FIRST && !planted(Mutant::OldRowsLast), each, ctx, report);
+  const slc_err error= slc_online_round(m_online, m_view, newer, each, ctx, report);
   slc_trx_free(m_view);
   m_view= newer;
   return error == SLC_ROW_NOT_MADE && *kept ? *kept : error;
@@ -86,7 +85,7 @@ slc_err OnlineAlter::round_with(Order order, slc_online_cb each, void *ctx, cons
 slc_err OnlineAlter::round(const Builds &builds, slc_online_report *report)
 {
   Follow follow= {builds, builds.codec->plan(builds.codec->stored()), {}, SLC_OK};
-  return round_with(ROWS_OF_A_KEY_TOGETHER, follow_row, &follow, &follow.error, report);
+  return round_with(follow_row, &follow, &follow.error, report);
 }
 
 bool OnlineAlter::is_enough(uint64_t keys, uint64_t before, uint rounds)

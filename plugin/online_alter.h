@@ -37,8 +37,7 @@ public:
   slc_err round(const Builds &builds, slc_online_report *report);
   /* The same with a callback of the caller. If the callback fails, its error in *kept is returned.
      SLC_ROW_NOT_MADE in *kept: the server has the error already. */
-  enum Order { ROWS_OF_A_KEY_TOGETHER, OLD_ROWS_FIRST };
-  slc_err round_with(Order order, slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report);
+  slc_err round_with(slc_online_cb each, void *ctx, const slc_err *kept, slc_online_report *report);
   /* Rounds until the last one will be short. */
   template <typename Round> slc_err rounds(const Round &round)
   {

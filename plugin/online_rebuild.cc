@@ -4,6 +4,7 @@
 #include "engine.h"
 #include "inplace.h"
 #include "instruments.h"
+#include "mutant.h"
 #include "settings.h"
 #include <atomic>
 
@@ -136,26 +137,26 @@ bool OnlineRebuild::put_number()
 void OnlineRebuild::make(slc_bytes pk, Made *made)
 {
   const uchar *record= m_altered->record[0];
-  m_clustered.clear();
+  made->clustered_buffer.clear();
   if (m_codec.has_primary_key())
-    m_codec.put_key(m_clustered, m_codec.primary(), record);
+    m_codec.put_key(made->clustered_buffer, m_codec.primary(), record);
   else
-    m_clustered.append(pk);
-  made->clustered= m_clustered.bytes();
-  m_entries.clear();
-  m_images.clear();
+    made->clustered_buffer.append(pk);
+  made->clustered= made->clustered_buffer.bytes();
+  made->entry_buffer.clear();
+  made->images.clear();
   for (uint i= 0; i < m_codec.secondary_count(); i++)
-    m_images.push_back(m_codec.put_entry(m_entries, m_codec.server_index(i + 1), record, made->clustered));
+    made->images.push_back(m_codec.put_entry(made->entry_buffer, m_codec.server_index(i + 1), record, made->clustered));
   made->entries.clear();
-  for (uint i= 0; i < m_images.size(); i++)
+  for (uint i= 0; i < made->images.size(); i++)
   {
-    const EntryImage &image= m_images[i];
+    const EntryImage &image= made->images[i];
     slc_entry entry;
     entry.index= i;
     entry.user_key_len= image.user_key_length;
     entry.unique_check= image.unique_check;
-    entry.key= m_entries.bytes(image.key, image.key_length);
-    entry.value= m_entries.bytes(image.value, image.value_length);
+    entry.key= made->entry_buffer.bytes(image.key, image.key_length);
+    entry.value= made->entry_buffer.bytes(image.value, image.value_length);
     made->entries.push_back(entry);
   }
 }
@@ -175,7 +176,6 @@ slc_err OnlineRebuild::fill()
   slc_err error= slc_cursor_begin(cursor, view, 0, SLC_LOCK_NONE, SLC_WAIT, 0);
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
-  Made made;
   AlterProgress progress(m_thd, AlterStage::REBUILD_ROWS, m_old);
   while (!error)
   {
@@ -184,11 +184,11 @@ slc_err OnlineRebuild::fill()
       error= SLC_INTERRUPTED;
     else if (!(error= read(found.pk, found.row)))
     {
-      make(found.pk, &made);
+      make(found.pk, &m_is);
       m_row.clear();
       m_codec.put_row(m_row, m_altered->record[0]);
-      error= note_duplicate(slc_load_add(m_load, made.clustered, m_row.bytes(), made.entries.data(),
-                                         static_cast<uint32_t>(made.entries.size())));
+      error= note_duplicate(slc_load_add(m_load, m_is.clustered, m_row.bytes(), m_is.entries.data(),
+                                         static_cast<uint32_t>(m_is.entries.size())));
     }
     if (!error)
       error= slc_cursor_next(cursor, &found);
@@ -223,7 +223,7 @@ slc_err OnlineRebuild::fill()
 slc_err OnlineRebuild::follow()
 {
   return m_online.rounds([this](slc_online_report *report) {
-    slc_err error= m_online.round_with(OnlineAlter::OLD_ROWS_FIRST, follow_row, this, &m_round_error, report);
+    slc_err error= m_online.round_with(follow_row, this, &m_round_error, report);
     if (!error)
       error= commit_round(false);
     return note_duplicate(error);
@@ -237,33 +237,82 @@ slc_err OnlineRebuild::commit_round(bool last)
   return slc_trx_is_started(m_writes) ? slc_trx_commit(m_writes, last) : SLC_OK;
 }
 
-int OnlineRebuild::follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is)
+int OnlineRebuild::follow_row(void *ctx, slc_online_change *change)
 {
   OnlineRebuild *self= static_cast<OnlineRebuild *>(ctx);
   slc_trx_start(self->m_writes, SLC_ISO_READ_COMMITTED, lock_wait_timeout_ms(self->m_thd));
-  Made made;
-  slc_err error= SLC_OK;
-  if (was.ptr && !(error= self->read(pk, was)))
+  return self->m_round_error= self->follow(change);
+}
+
+/* A row that keeps its unique values is updated, which costs less than a delete and an insert. The
+   new values of others have to wait until all old ones are gone. */
+slc_err OnlineRebuild::follow(slc_online_change *change)
+{
+  slc_err error;
+  if (change->was.ptr)
   {
-    self->make(pk, &made);
-    error= slc_row_delete(self->m_writes, self->m_new, made.clustered, made.entries.data(),
-                          static_cast<uint32_t>(made.entries.size()));
+    if ((error= read(change->pk, change->was)))
+      return error;
+    make(change->pk, &m_was);
   }
-  if (is.ptr && !error && !(error= self->read(pk, is)))
+  const bool waits= !change->is_second_pass && !planted(Mutant::OldRowsLast);
+  if (change->is.ptr && (change->was.ptr || !waits))
   {
-    self->make(pk, &made);
-    self->m_row.clear();
-    self->m_codec.put_row(self->m_row, self->m_altered->record[0]);
-    error= slc_row_insert(self->m_writes, self->m_new, made.clustered, self->m_row.bytes(), made.entries.data(),
-                          static_cast<uint32_t>(made.entries.size()), SLC_ON_DUPLICATE_SHARED);
+    if ((error= read(change->pk, change->is)))
+      return error;
+    make(change->pk, &m_is);
+    m_row.clear();
+    m_codec.put_row(m_row, m_altered->record[0]);
+    if (change->was.ptr && keeps_unique_values(m_was, m_is))
+      return update(m_was, m_is);
   }
-  return self->m_round_error= error;
+  if (change->was.ptr && (error= slc_row_delete(m_writes, m_new, m_was.clustered, m_was.entries.data(),
+                                                static_cast<uint32_t>(m_was.entries.size()))))
+    return error;
+  change->older_row_only= waits;
+  if (!change->is.ptr || waits)
+    return SLC_OK;
+  return slc_row_insert(m_writes, m_new, m_is.clustered, m_row.bytes(), m_is.entries.data(), static_cast<uint32_t>(m_is.entries.size()),
+                        SLC_ON_DUPLICATE_SHARED);
+}
+
+bool OnlineRebuild::keeps_unique_values(const Made &was, const Made &is)
+{
+  if (!same_bytes(was.clustered, is.clustered))
+    return false;
+  for (size_t i= 0; i < is.entries.size(); i++)
+    if ((was.entries[i].unique_check || is.entries[i].unique_check) && !same_bytes(was.entries[i].key, is.entries[i].key))
+      return false;
+  return true;
+}
+
+/* The row itself is in m_row. */
+slc_err OnlineRebuild::update(const Made &was, const Made &is)
+{
+  m_changes.clear();
+  for (size_t i= 0; i < is.entries.size(); i++)
+  {
+    const slc_entry &before= was.entries[i], &after= is.entries[i];
+    if (same_bytes(before.key, after.key) && same_bytes(before.value, after.value))
+      continue;
+    slc_entry_change change;
+    change.index= after.index;
+    change.user_key_len= after.user_key_len;
+    change.unique_check= after.unique_check;
+    change.old_key= before.key;
+    change.new_key= after.key;
+    change.new_value= after.value;
+    m_changes.push_back(change);
+  }
+  constexpr uint32_t NO_FLAGS= 0; // foreign keys are not checked, and no table refers to the new one
+  return slc_row_update(m_writes, m_new, is.clustered, m_row.bytes(), m_changes.data(), static_cast<uint32_t>(m_changes.size()),
+                        SLC_ON_DUPLICATE_SHARED, NO_FLAGS);
 }
 
 slc_err OnlineRebuild::last_round()
 {
   slc_online_report report{};
-  slc_err error= m_online.round_with(OnlineAlter::OLD_ROWS_FIRST, follow_row, this, &m_round_error, &report);
+  slc_err error= m_online.round_with(follow_row, this, &m_round_error, &report);
   if (!error)
     error= commit_round(true);
   if (!error && report.again)

@@ -41,17 +41,23 @@ public:
   uint duplicate_key() const { return m_duplicate_key; }
 
 private:
+  /* What the new table has of a row, but for the row itself. */
   struct Made
   {
     slc_bytes clustered;
     std::vector<slc_entry> entries;
+    Buffer clustered_buffer, entry_buffer;
+    std::vector<EntryImage> images;
   };
   slc_err read(slc_bytes pk, slc_bytes row);
   void make(slc_bytes pk, Made *made);
   bool put_number();
   slc_err note_duplicate(slc_err error);
   slc_err commit_round(bool last);
-  static int follow_row(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
+  static int follow_row(void *ctx, slc_online_change *change);
+  slc_err follow(slc_online_change *change);
+  static bool keeps_unique_values(const Made &was, const Made &is);
+  slc_err update(const Made &was, const Made &is);
   void give_up();
 
   TABLE *m_table;
@@ -72,8 +78,9 @@ private:
   slc_trx *m_writes= nullptr;           // of rounds, into the new table
   OnlineAlter m_online;
   slc_waiter m_waiter{};
-  Buffer m_clustered, m_row, m_entries;
-  std::vector<EntryImage> m_images;
+  Buffer m_clustered, m_row;
+  Made m_was, m_is;
+  std::vector<slc_entry_change> m_changes;
   slc_err m_round_error= SLC_OK;
   uint m_duplicate_key= 0;
 };

@@ -9,7 +9,7 @@ use super::table::slc_table;
 use super::trx::slc_trx;
 use sluice::base::Error;
 use sluice::engine::Engine;
-use sluice::table::{OnlineAlter, Passes};
+use sluice::table::{Followed, OnlineAlter, Pass};
 use std::ffi::{c_int, c_void};
 use std::sync::Arc;
 
@@ -26,8 +26,16 @@ pub struct slc_online_report {
     again: u64,
 }
 
-pub type slc_online_cb =
-    Option<unsafe extern "C" fn(ctx: *mut c_void, pk: slc_bytes, was: slc_bytes, is: slc_bytes) -> c_int>;
+#[repr(C)]
+pub struct slc_online_change {
+    pk: slc_bytes,
+    was: slc_bytes,
+    is: slc_bytes,
+    is_second_pass: c_int,
+    older_row_only: c_int,
+}
+
+pub type slc_online_cb = Option<unsafe extern "C" fn(ctx: *mut c_void, change: *mut slc_online_change) -> c_int>;
 
 #[no_mangle]
 pub unsafe extern "C" fn slc_online_begin(
@@ -50,7 +58,6 @@ pub unsafe extern "C" fn slc_online_round(
     online: *mut slc_online,
     older: *mut slc_trx,
     newer: *mut slc_trx,
-    older_rows_first: c_int,
     each: slc_online_cb,
     ctx: *mut c_void,
     out: *mut slc_online_report,
@@ -59,15 +66,19 @@ pub unsafe extern "C" fn slc_online_round(
     let ((_, older), (_, newer)) = unsafe { (slc_trx::of(older), slc_trx::of(newer)) };
     enter(engine, || {
         let bytes = |row: Option<&[u8]>| row.map_or(slc_bytes::EMPTY, slc_bytes::of);
-        let passes = match older_rows_first {
-            0 => Passes::One,
-            _ => Passes::Two,
-        };
-        let done = alter.round(older, newer, passes, &mut |pk, was, is| {
+        let done = alter.round(older, newer, &mut |change| {
             let each = each.ok_or(Error::RowNotMade)?;
+            let mut change = slc_online_change {
+                pk: slc_bytes::of(change.key),
+                was: bytes(change.was),
+                is: bytes(change.is),
+                is_second_pass: (change.pass == Pass::Second) as c_int,
+                older_row_only: 0,
+            };
             // SAFETY: the callback has the header's signature.
-            match unsafe { each(ctx, slc_bytes::of(pk), bytes(was), bytes(is)) } {
-                0 => Ok(()),
+            match unsafe { each(ctx, &mut change) } {
+                0 if change.older_row_only != 0 => Ok(Followed::OlderRowOnly),
+                0 => Ok(Followed::Whole),
                 _ => Err(Error::RowNotMade),
             }
         })?;

@@ -29,16 +29,22 @@ typedef struct slc_online slc_online;
    table, and none makes any before this call returns. base: a transaction at
    SLC_ISO_REPEATABLE_READ without a snapshot. It gets one, in which the caller reads the rows. */
 slc_err slc_online_begin(slc_table *, slc_trx *base, slc_online **out);
-/* was, is: the row in the older and in the newer snapshot. ptr NULL: the snapshot has no row, or
-   the row comes in another call. A result other than 0 ends the round with SLC_ROW_NOT_MADE. */
-typedef int (*slc_online_cb)(void *ctx, slc_bytes pk, slc_bytes was, slc_bytes is);
+/* was, is: the row in the older and in the newer snapshot; ptr NULL: the snapshot has no row. If the
+   callback sets older_row_only, the newer row comes again in the second pass, when all keys have
+   come once; was.ptr is NULL then. */
+typedef struct
+{
+  slc_bytes pk, was, is;
+  int is_second_pass;
+  int older_row_only;
+} slc_online_change;
+/* A result other than 0 ends the round with SLC_ROW_NOT_MADE. */
+typedef int (*slc_online_cb)(void *ctx, slc_online_change *);
 typedef struct { uint64_t keys, changed, again; } slc_online_report;
 /* Gives the rows that differ between the snapshots of two transactions. older: `base`, or `newer`
    of the round before. newer: as `base`; it gets its snapshot here. In the last round no other
-   transaction has changes in the table. older_rows_first: all rows of the older snapshot come
-   first, and then all rows of the newer one. */
-slc_err slc_online_round(slc_online *, slc_trx *older, slc_trx *newer, int older_rows_first, slc_online_cb each, void *ctx,
-                         slc_online_report *out);
+   transaction has changes in the table. */
+slc_err slc_online_round(slc_online *, slc_trx *older, slc_trx *newer, slc_online_cb each, void *ctx, slc_online_report *out);
 void    slc_online_end(slc_online *);
 
 typedef struct {

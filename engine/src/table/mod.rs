@@ -35,7 +35,7 @@ pub(crate) mod undo;
 pub use bulk::alter_indexes::{IndexChange, KeyChange};
 pub use bulk::index_build::{IndexBuild, IndexBuilder};
 pub use bulk::insert_select::BulkInsert;
-pub use bulk::online::{EachChange, OnlineAlter, Passes, Round};
+pub use bulk::online::{EachChange, Followed, OnlineAlter, Pass, Round, RowChange};
 pub use bulk::table_load::{TableLoad, TableLoader};
 pub use catalog::damage_log::{DamageLog, Tell};
 pub use catalog::ddl::{CreateMode, RenameKind, RenameMode, Tables};

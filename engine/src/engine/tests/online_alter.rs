@@ -3,7 +3,7 @@ use super::fixture::{change_of, seeds, Random, Row, TableFixture};
 use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::io::SimDisk;
-use crate::table::{IndexBuild, IndexChange, IndexSpec, LockChoice, OnlineAlter, Passes, Replacement};
+use crate::table::{Followed, IndexBuild, IndexChange, IndexSpec, LockChoice, OnlineAlter, Pass, Replacement};
 use crate::txn::{Isolation, Trx};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -48,16 +48,17 @@ fn round(
     unique: bool,
 ) -> Result<u64> {
     let mut newer = fixture.begin(Isolation::RepeatableRead);
-    let done = online.round(view, &mut newer, Passes::One, &mut |pk, was, is| {
-        if let Some(was) = was {
+    let done = online.round(view, &mut newer, &mut |change| {
+        let pk = change.key;
+        if let Some(was) = change.was {
             build.remove(&entry(pk, &Row::decode(was), unique).0)?;
         }
-        if let Some(is) = is {
+        if let Some(is) = change.is {
             let row = Row::decode(is);
             let (key, len) = entry(pk, &row, unique);
             build.put(&key, len, row.tag.is_some(), &[])?;
         }
-        Ok(())
+        Ok(Followed::Whole)
     })?;
     let older = std::mem::replace(view, newer);
     end(fixture, older);
@@ -273,10 +274,12 @@ fn a_value_that_two_rows_have_at_the_end_is_found() {
         fixture.engine.commit(&mut trx, false).expect("commit");
         let mut newer = fixture.begin(Isolation::RepeatableRead);
         online
-            .round(&mut view, &mut newer, Passes::One, &mut |pk, was, is| {
-                build.remove(&unique_by_shade(pk, &Row::decode(was.expect("was"))).0)?;
-                let (key, len) = unique_by_shade(pk, &Row::decode(is.expect("is")));
-                build.put(&key, len, true, &[])
+            .round(&mut view, &mut newer, &mut |change| {
+                let pk = change.key;
+                build.remove(&unique_by_shade(pk, &Row::decode(change.was.expect("was"))).0)?;
+                let (key, len) = unique_by_shade(pk, &Row::decode(change.is.expect("is")));
+                build.put(&key, len, true, &[])?;
+                Ok(Followed::Whole)
             })
             .expect("round");
         let proved = build.prove_unique();
@@ -332,7 +335,7 @@ fn a_list_that_is_full_ends_the_alter_and_no_writer() {
     assert!(matches!(again, Err(Error::Unsupported(_))), "one ALTER TABLE at a time");
     (0..4000).for_each(|pk| put(&fixture, pk, &row(1, pk as u16)));
     let mut newer = fixture.begin(Isolation::RepeatableRead);
-    let full = online.round(&mut view, &mut newer, Passes::One, &mut |_, _, _| Ok(()));
+    let full = online.round(&mut view, &mut newer, &mut |_| Ok(Followed::Whole));
     assert!(matches!(full, Err(Error::OnlineAlterFull(_))), "{full:?}");
     drop(online);
     end(&fixture, view);
@@ -412,7 +415,7 @@ fn a_rebuilt_table_keeps_its_auto_increment_counter() {
 /// Row 0 takes the value that row 1 gives up, and the other way round.
 #[test]
 fn a_unique_value_changes_hands_while_a_table_is_rebuilt() {
-    for passes in [Passes::Two, Passes::One] {
+    for waits in [true, false] {
         let fixture = TableFixture::create(SimDisk::new(4));
         (0..3).for_each(|pk| put(&fixture, pk, &row(1, 10 + pk as u16)));
         let tables = fixture.store().tables();
@@ -435,19 +438,24 @@ fn a_unique_value_changes_hands_while_a_table_is_rebuilt() {
         fixture.engine.commit(&mut trx, false).expect("commit");
         let mut newer = fixture.begin(Isolation::RepeatableRead);
         let mut writes = rebuilt.begin(Isolation::ReadCommitted);
-        let done = online.round(&mut view, &mut newer, passes, &mut |pk, was, is| {
-            if let Some(was) = was {
-                rebuilt.delete(&mut writes, pk, &Row::decode(was))?;
+        let done = online.round(&mut view, &mut newer, &mut |change| {
+            if let Some(was) = change.was {
+                rebuilt.delete(&mut writes, change.key, &Row::decode(was))?;
             }
-            is.map_or(Ok(()), |is| rebuilt.insert(&mut writes, pk, &Row::decode(is)))
+            match change.is {
+                Some(_) if waits && change.pass == Pass::First => return Ok(Followed::OlderRowOnly),
+                Some(is) => rebuilt.insert(&mut writes, change.key, &Row::decode(is))?,
+                None => {}
+            }
+            Ok(Followed::Whole)
         });
         end(&fixture, writes);
-        match passes {
-            Passes::Two => {
+        match waits {
+            true => {
                 assert_eq!(done.map(|round| round.changed), Ok(2));
                 assert_eq!(rows(&rebuilt), rows(&fixture));
             }
-            Passes::One => assert!(matches!(done, Err(Error::Duplicate { .. })), "{done:?}"),
+            false => assert!(matches!(done, Err(Error::Duplicate { .. })), "{done:?}"),
         }
         drop(online);
         end(&fixture, view);

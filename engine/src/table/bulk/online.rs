@@ -21,9 +21,36 @@ use std::sync::Arc;
 /// Keys of a round between two checks for KILL.
 const KEYS_PER_POLL: usize = 64;
 
-/// Takes a clustered key, and its row in the older and in the newer view. None: the view has no
-/// row, or the row comes in the other pass ([`Passes`]).
-pub type EachChange<'a> = &'a mut dyn FnMut(&[u8], Option<&[u8]>, Option<&[u8]>) -> Result<()>;
+/// A row that differs between the two views of a round. None: the view has no such row.
+#[derive(Clone, Copy, Debug)]
+pub struct RowChange<'a> {
+    /// The clustered key.
+    pub key: &'a [u8],
+    /// By the older view. None in the second pass.
+    pub was: Option<&'a [u8]>,
+    /// By the newer view.
+    pub is: Option<&'a [u8]>,
+    pub pass: Pass,
+}
+
+/// A round gives each changed key in the first pass. Those whose newer row has to wait come again
+/// in the second pass, when all older rows are gone. So a unique value that moves from one row to
+/// another is never in a rebuilt table twice.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Pass {
+    First,
+    Second,
+}
+
+/// What was done with a [`RowChange`].
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Followed {
+    Whole,
+    /// The newer row comes again in the second pass.
+    OlderRowOnly,
+}
+
+pub type EachChange<'a> = &'a mut dyn FnMut(&RowChange<'_>) -> Result<Followed>;
 
 /// An ALTER TABLE that runs. A drop removes the list of touched keys from the table.
 pub struct OnlineAlter {
@@ -43,16 +70,6 @@ pub struct Round {
     pub changed: u64,
     /// Keys that went to the next list, because a transaction that has changed them is active.
     pub again: u64,
-}
-
-/// The order in which a round gives rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Passes {
-    /// Both rows of a key at once.
-    One,
-    /// First all rows by the older view, then all by the newer one. So a unique value that moves
-    /// from one row to another is never there twice.
-    Two,
 }
 
 impl OnlineAlter {
@@ -89,7 +106,7 @@ impl OnlineAlter {
     /// here. The caller ends `old` then, and uses `new` as the `old` of the next round. `each` gets
     /// the rows that differ. In the last round no other transaction has changes in the table;
     /// then `again` is 0.
-    pub fn round(&self, old: &mut Trx, new: &mut Trx, passes: Passes, each: EachChange<'_>) -> Result<Round> {
+    pub fn round(&self, old: &mut Trx, new: &mut Trx, each: EachChange<'_>) -> Result<Round> {
         debug_assert!(holds_no_latch(), "the rows of a round go to the server, which may wait");
         debug_assert!(
             old.view().is_some() && new.view().is_none(),
@@ -103,7 +120,7 @@ impl OnlineAlter {
         let waiter = new.shared.waiter.clone();
         let mut killed = kill_poll(new);
         let mut done = Round::default();
-        let mut appeared = Vec::new();
+        let mut waiting = Vec::new();
         for (i, key) in keys.iter().enumerate() {
             if i % KEYS_PER_POLL == 0 {
                 killed()?;
@@ -114,13 +131,15 @@ impl OnlineAlter {
             let is = row_by(&mut after, new, key)?;
             if was != is {
                 done.changed += 1;
-                match passes {
-                    Passes::One => each(key, was.as_deref(), is.as_deref())?,
-                    Passes::Two if was.is_some() => each(key, was.as_deref(), None)?,
-                    Passes::Two => {}
-                }
-                if passes == Passes::Two && is.is_some() {
-                    appeared.push(i);
+                let change = RowChange {
+                    key,
+                    was: was.as_deref(),
+                    is: is.as_deref(),
+                    pass: Pass::First,
+                };
+                match each(&change)? {
+                    Followed::OlderRowOnly if is.is_some() => waiting.push(i),
+                    Followed::OlderRowOnly | Followed::Whole => {}
                 }
             }
             if self.is_changed_since(key, &view)? {
@@ -130,12 +149,18 @@ impl OnlineAlter {
                 }
             }
         }
-        for (i, at) in appeared.into_iter().enumerate() {
+        for (i, at) in waiting.into_iter().enumerate() {
             if i % KEYS_PER_POLL == 0 {
                 killed()?;
             }
             let is = row_by(&mut after, new, &keys[at])?;
-            each(&keys[at], None, is.as_deref())?;
+            let followed = each(&RowChange {
+                key: &keys[at],
+                was: None,
+                is: is.as_deref(),
+                pass: Pass::Second,
+            })?;
+            debug_assert!(followed == Followed::Whole, "there is no third pass");
         }
         self.check_not_full()?;
         debug_assert!(

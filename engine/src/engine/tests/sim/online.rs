@@ -10,7 +10,7 @@ use crate::base::{Error, Result};
 use crate::btree::Seek;
 use crate::engine::tests::fixture::{change_of, Row};
 use crate::engine::Engine;
-use crate::table::{IndexBuild, IndexChange, LockChoice, OnlineAlter, Passes, Table, TableLoad};
+use crate::table::{Followed, IndexBuild, IndexChange, LockChoice, OnlineAlter, Pass, RowChange, Table, TableLoad};
 use crate::txn::{Isolation, ThreadWaiter, Trx};
 use std::rc::Rc;
 use std::sync::Arc;
@@ -323,16 +323,18 @@ impl Online {
         let done = match &mut self.work {
             Work::Index { kind, build } => {
                 let kind = *kind;
-                let each = &mut |pk: &[u8], was: Option<&[u8]>, is: Option<&[u8]>| {
-                    if let Some(was) = was {
-                        build.remove(&kind.entry_key(pk, &Row::decode(was)).0)?;
+                let each = &mut |change: &RowChange<'_>| {
+                    if let Some(was) = change.was {
+                        build.remove(&kind.entry_key(change.key, &Row::decode(was)).0)?;
                     }
-                    let Some(is) = is else { return Ok(()) };
-                    let row = Row::decode(is);
-                    let (key, len) = kind.entry_key(pk, &row);
-                    build.put(&key, len, kind.is_checked(&row), &kind.raw(&row))
+                    if let Some(is) = change.is {
+                        let row = Row::decode(is);
+                        let (key, len) = kind.entry_key(change.key, &row);
+                        build.put(&key, len, kind.is_checked(&row), &kind.raw(&row))?;
+                    }
+                    Ok(Followed::Whole)
                 };
-                self.alter.round(&mut self.view, &mut newer, Passes::One, each)
+                self.alter.round(&mut self.view, &mut newer, each)
             }
             Work::Rebuild { rebuilt, .. } => {
                 let to = Handle {
@@ -342,12 +344,22 @@ impl Online {
                 };
                 let mut writes = engine.new_trx(Arc::new(ThreadWaiter::new()), 96);
                 engine.start(&mut writes, Isolation::ReadCommitted, 0);
-                let each = &mut |pk: &[u8], was: Option<&[u8]>, is: Option<&[u8]>| match (was, is) {
-                    (Some(was), _) => to.delete(&mut writes, pk, &Row::decode(was)),
-                    (_, Some(is)) => to.insert(&mut writes, pk, &Row::decode(is)),
-                    _ => Ok(()),
+                let each = &mut |change: &RowChange<'_>| {
+                    let (was, is) = (change.was.map(Row::decode), change.is.map(Row::decode));
+                    match (was, is) {
+                        // Its unique values stay.
+                        (Some(was), Some(is)) if was.tag == is.tag => to.update(&mut writes, change.key, &was, &is)?,
+                        (Some(was), _) => {
+                            to.delete(&mut writes, change.key, &was)?;
+                            return Ok(Followed::OlderRowOnly);
+                        }
+                        (None, Some(_)) if change.pass == Pass::First => return Ok(Followed::OlderRowOnly),
+                        (None, Some(is)) => to.insert(&mut writes, change.key, &is)?,
+                        (None, None) => {}
+                    }
+                    Ok(Followed::Whole)
                 };
-                let done = self.alter.round(&mut self.view, &mut newer, Passes::Two, each);
+                let done = self.alter.round(&mut self.view, &mut newer, each);
                 // After an error the table goes.
                 let ended = engine.commit(&mut writes, false);
                 done.and_then(|round| ended.map(|()| round))
