@@ -5,6 +5,7 @@
 #include "inplace.h"
 #include "instruments.h"
 #include "mutant.h"
+#include "pace.h"
 #include "settings.h"
 #include <atomic>
 
@@ -177,9 +178,11 @@ slc_err OnlineRebuild::fill()
   if (!error)
     error= slc_cursor_seek(cursor, SLC_SEEK_FIRST, {nullptr, 0}, &found);
   AlterProgress progress(m_thd, AlterStage::REBUILD_ROWS, m_old);
+  Pace pace;
   while (!error)
   {
     progress.step();
+    pace.step();
     if (thd_kill_level(m_thd) != THD_IS_NOT_KILLED)
       error= SLC_INTERRUPTED;
     else if (!(error= read(found.pk, found.row)))

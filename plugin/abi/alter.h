@@ -29,9 +29,9 @@ typedef struct slc_online slc_online;
    table, and none makes any before this call returns. base: a transaction at
    SLC_ISO_REPEATABLE_READ without a snapshot. It gets one, in which the caller reads the rows. */
 slc_err slc_online_begin(slc_table *, slc_trx *base, slc_online **out);
-/* was, is: the row in the older and in the newer snapshot; ptr NULL: the snapshot has no row. If the
-   callback sets older_row_only, the newer row comes again in the second pass, when all keys have
-   come once; was.ptr is NULL then. */
+/* was, is: the row in the older and in the newer snapshot; ptr NULL: the snapshot has no row. If
+   the callback sets older_row_only, the newer row comes again in the second pass, when all keys
+   have come once; was.ptr is NULL then. */
 typedef struct
 {
   slc_bytes pk, was, is;
