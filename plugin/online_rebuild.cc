@@ -162,11 +162,16 @@ void OnlineRebuild::make(slc_bytes pk, Made *made)
   }
 }
 
+/* For the server's message the record gets the row in m_row. The bytes that the row was made of are
+   freed before, and BLOBs in the record point to them. */
 slc_err OnlineRebuild::note_duplicate(slc_err error)
 {
-  if (error == SLC_DUPLICATE)
-    m_duplicate_key= m_codec.server_index(slc_duplicate_index());
-  return error;
+  if (error != SLC_DUPLICATE)
+    return error;
+  m_duplicate_key= m_codec.server_index(slc_duplicate_index());
+  if (!m_codec.get_row(m_codec.plan(m_codec.stored()), m_altered->record[0], m_is.clustered, m_row.bytes()))
+    return SLC_CORRUPT;
+  return m_values.compute() ? SLC_ROW_NOT_MADE : error;
 }
 
 slc_err OnlineRebuild::fill()
@@ -202,17 +207,16 @@ slc_err OnlineRebuild::fill()
   thd_progress_next_stage(m_thd);
   if ((error= slc_load_finish(m_load, view)))
   {
-    note_duplicate(error);
     const slc_bytes row= slc_load_duplicate_row(m_load);
     if (error == SLC_DUPLICATE && row.len)
     {
-      m_clustered.clear();
-      m_clustered.append(slc_duplicate_pk());
-      /* For the server's message. */
-      if (m_codec.get_row(m_codec.plan(m_codec.stored()), m_altered->record[0], m_clustered.bytes(), row) && m_values.compute())
-        return SLC_ROW_NOT_MADE;
+      m_is.clustered_buffer.clear();
+      m_is.clustered_buffer.append(slc_duplicate_pk());
+      m_is.clustered= m_is.clustered_buffer.bytes();
+      m_row.clear();
+      m_row.append(row);
     }
-    return error;
+    return note_duplicate(error);
   }
   slc_load_end(m_load);
   m_load= nullptr;

@@ -78,7 +78,7 @@ private:
   slc_trx *m_writes= nullptr;           // of rounds, into the new table
   OnlineAlter m_online;
   slc_waiter m_waiter{};
-  Buffer m_clustered, m_row;
+  Buffer m_row;
   Made m_was, m_is;
   std::vector<slc_entry_change> m_changes;
   slc_err m_round_error= SLC_OK;

@@ -201,8 +201,9 @@ impl StatisticsKeeper {
         } else {
             1.0
         };
-        // More entries than rows: merges moved some while they were counted.
-        let whole = sampled.leaf_pages_read >= sampled.leaf_pages && sampled.entries <= rows as f64;
+        // Other numbers of entries and rows: merges moved some while they were counted.
+        let has_moved = sampled.entries > rows as f64 || !pending.is_empty() && sampled.entries < rows as f64 * 0.98;
+        let whole = sampled.leaf_pages_read >= sampled.leaf_pages && !has_moved;
         let in_all = |distinct: &f64| match whole {
             true => distinct.round() as u64,
             false if *distinct < sampled.entries * 0.9 => rows.min(distinct.round() as u64),
