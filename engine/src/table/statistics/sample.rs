@@ -12,8 +12,8 @@
 //! Changes that wait in the change buffer lie in other trees, one run for each partition. Each run
 //! is sampled like the index itself. Of the values found in it, those count that no earlier run
 //! has, which some searches find out. Merges move entries from a run to the index. So the index is
-//! sampled after the runs: an entry that moves meanwhile is counted twice rather than left out. Only
-//! a leaf that is split between the map and its read hides some.
+//! sampled after the runs: an entry that moves meanwhile is counted twice rather than left out.
+//! Only a leaf that is split between the map and its read hides some.
 //!
 //! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time,
 //! shared. Called by `optimizer/keeper`.
