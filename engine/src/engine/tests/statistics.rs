@@ -178,6 +178,10 @@ fn filled(engine: &Arc<Engine>) -> Arc<Table> {
 }
 
 fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
+    check_within(engine, table, 2, when);
+}
+
+fn check_within(engine: &Arc<Engine>, table: &Table, factor: u64, when: &str) {
     let found = computed(engine, table);
     assert_eq!(found.rows, ROWS as u64, "{when}");
     for (i, kind) in KINDS.iter().enumerate() {
@@ -186,12 +190,12 @@ fn check(engine: &Arc<Engine>, table: &Table, when: &str) {
             let estimated = of.distinct[part];
             let name = kind.name;
             assert!(
-                estimated * 2 >= *truth && estimated <= truth * 2,
+                estimated * factor >= *truth && estimated <= truth * factor,
                 "{when}: {name}, {part}: {estimated}, true {truth}"
             );
         }
         assert!(
-            of.distinct[kind.parts].abs_diff(ROWS as u64) < ROWS as u64 / 5,
+            of.distinct[kind.parts].abs_diff(ROWS as u64) < ROWS as u64 / 10 * factor,
             "{when}: with the clustered key {of:?}"
         );
     }
@@ -228,6 +232,7 @@ fn pending_changes_count() {
 }
 
 /// Entries that a merge moved while the index was sampled were counted in neither of its two trees.
+/// Now some are counted in both: a factor of two, and the sample has one of its own.
 #[test]
 fn changes_that_are_merged_meanwhile_count() {
     let engine = TableFixture::create(SimDisk::new(1)).engine;
@@ -238,7 +243,7 @@ fn changes_that_are_merged_meanwhile_count() {
             let merges = scope.spawn(|| engine.store().merge_scheduler().drain_changes().expect("merged"));
             while !merges.is_finished() {
                 compute(&engine, &table);
-                check(&engine, &table, &format!("merged meanwhile, round {round}"));
+                check_within(&engine, &table, 4, &format!("merged meanwhile, round {round}"));
             }
         });
         drop(table);

@@ -13,7 +13,6 @@
 //! is sampled like the index itself. Of the values found in it, those count that no earlier run
 //! has, which some searches find out. Merges move entries from a run to the index. So the index is
 //! sampled after the runs: an entry that moves meanwhile is counted twice rather than left out.
-//! Only a leaf that is split between the map and its read hides some.
 //!
 //! Delete-marked entries are not counted. NULL counts as one value. Latches: one leaf at a time,
 //! shared. Called by `optimizer/keeper`.
@@ -31,6 +30,8 @@ const NODES_MAX: usize = 64;
 const WHOLE_TIMES: usize = 3;
 /// Searches, for each prefix, for values of a run of the change buffer in earlier runs.
 const SEARCHES_MAX: usize = 32;
+/// Leaves that are read of one range of the map, at most. It was one leaf when the map was read.
+const LEAVES_OF_RANGE_MAX: usize = 64;
 /// Leaves that are asked for ahead at a time.
 const AHEAD: usize = 32;
 
@@ -257,15 +258,28 @@ impl<'a> Counter<'a> {
         stratum: &mut Stratum,
         begun: &mut Begun,
     ) -> Result<()> {
-        let lower = ranges.lower(i).max(&self.run.prefix[..]);
-        match self.run.tree.leaf_owning(pool, lower) {
-            Ok(leaf) => {
-                stratum.read += 1;
-                self.count(&leaf, ranges.upper(i), stratum, begun)
+        let mut lower = ranges.lower(i).max(&self.run.prefix[..]).to_vec();
+        let upper = ranges.upper(i);
+        stratum.read += 1;
+        for leaves in 0..LEAVES_OF_RANGE_MAX {
+            let leaf = match self.run.tree.leaf_owning(pool, &lower) {
+                Err(e) if e.is_corrupt() => {
+                    stratum.read -= (leaves == 0) as u64;
+                    break;
+                }
+                leaf => leaf?,
+            };
+            // The leaf was split since the map was read.
+            let is_more =
+                |fence: &&[u8]| upper.is_none_or(|upper| *fence < upper) && fence.starts_with(&self.run.prefix);
+            let next = leaf.upper_fence().filter(is_more).map(<[u8]>::to_vec);
+            self.count(&leaf, next.as_deref().or(upper), stratum, begun)?;
+            match next {
+                Some(next) => lower = next,
+                None => break,
             }
-            Err(e) if e.is_corrupt() => Ok(()),
-            Err(e) => Err(e),
         }
+        Ok(())
     }
 
     fn count(
