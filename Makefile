@@ -361,7 +361,7 @@ ALTER ?=
 .PHONY: online-alter instant-alter
 online-alter: plugin
 	@scripts/online_alter.py $(or $(ALTER),--rounds 50)
-	$(if $(ALTER),,@scripts/online_alter.py --table partitioned,foreign,virtual --rows 200000 --rounds 20)
+	$(if $(ALTER),,@scripts/online_alter.py --table partitioned,foreign,virtual,unique --rows 200000 --rounds 20)
 
 instant-alter: plugin
 	@scripts/instant_alters.py $(ALTER)

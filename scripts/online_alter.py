@@ -6,7 +6,8 @@ a unique index, and rebuild the table (FORCE, another primary key). Afterwards C
 by each index must be those of the table.
 
 --rounds: at a random moment KILL ends the ALTER TABLE, or kill -9 the server. The table must then be intact, with its old definition or
-with the new one. --table: the plain table, or one with partitions, with foreign keys in both directions, or with virtual columns.
+with the new one. --table: the plain table, or one with partitions, with foreign keys in both directions, with virtual columns, or with a
+unique index whose values move from row to row.
 
 Exit code 1 if something is wrong, if the writers keep less than the share --least of their rate, or if a KILL takes more than a second.
 """
@@ -41,22 +42,27 @@ TABLES = {
                         "ENGINE={engine}", CHILD),
     "virtual": ([], f"CREATE TABLE t ({COLUMNS}, v INT AS (k % 1000) VIRTUAL, w CHAR(20) AS (LEFT(RTRIM(c), 20)) VIRTUAL, KEY k_1 (k), KEY v_1 (v)) "
                     "ENGINE={engine}", []),
+    "unique": ([], f"CREATE TABLE t ({COLUMNS}, u INT, KEY k_1 (k), UNIQUE KEY u_1 (u)) ENGINE={{engine}}", ["UPDATE t SET u = id"]),
 }
 FILL = "INSERT INTO t (id, k, c, pad) SELECT seq, 1 + (seq * 7919) % {rows}, SHA2(seq, 256), SHA2(-seq, 224) FROM seq_1_to_{rows}"
 ALTERS = {"new": "ADD INDEX new (c, k)", "new_unique": "ADD UNIQUE INDEX new_unique (pad, id)", "FORCE": "FORCE",
           "PRIMARY KEY": "DROP PRIMARY KEY, ADD PRIMARY KEY (id, k)"}
 VIRTUAL = {**ALTERS, "new": "ADD INDEX new (w, v)"}
 EVERY_ROW = "c >= '' AND k >= 0 AND pad >= '' AND id > 0"
+EVERY_ROW_OF = {"foreign": " AND g > 0", "virtual": " AND v >= 0 AND w >= ''", "unique": " AND u > 0"}
 KILL_ANSWERED_S = 1.0
 # What writers meet besides success.
 HARMLESS = (1205, 1213, 1020, 1062, 1412)
 
 
 class Writers:
-    """Clients that write as sysbench's oltp_write_only does: two updates, a delete and an insert of the same row in a transaction."""
+    """Clients that write as sysbench's oltp_write_only does: two updates, a delete and an insert of the same row in a transaction.
 
-    def __init__(self, server, clients, rows):
-        self.server, self.rows = server, rows
+    In the table "unique", the row that is deleted and inserted and another one exchange their unique values.
+    """
+
+    def __init__(self, server, clients, rows, kind):
+        self.server, self.rows, self.exchanges = server, rows, kind == "unique"
         self.stop = threading.Event()
         self.done = [0] * clients
         self.waits = [[] for _ in range(clients)]
@@ -91,8 +97,15 @@ class Writers:
             cursor.execute("BEGIN")
             cursor.execute(f"UPDATE t SET k = k + 1 WHERE id = {rng.randint(1, self.rows)}")
             cursor.execute(f"UPDATE t SET c = '{text}' WHERE id = {rng.randint(1, self.rows)}")
+            if self.exchanges:
+                other = row % self.rows + 1
+                cursor.execute(f"SELECT id, u FROM t WHERE id IN ({row}, {other}) FOR UPDATE")
+                unique = dict(cursor.fetchall())
             cursor.execute(f"DELETE FROM t WHERE id = {row}")
-            cursor.execute(f"INSERT INTO t (id, k, c, pad) VALUES ({row}, {rng.randint(1, self.rows)}, '{text}', '{text[:50]}')")
+            if self.exchanges:
+                cursor.execute(f"UPDATE t SET u = {unique[row]} WHERE id = {other}")
+            names, values = (", u", f", {unique[other]}") if self.exchanges else ("", "")
+            cursor.execute(f"INSERT INTO t (id, k, c, pad{names}) VALUES ({row}, {rng.randint(1, self.rows)}, '{text}', '{text[:50]}'{values})")
             link.rollback() if rng.random() < 0.05 else link.commit()
             self.done[number] += 1
         except pymysql.err.MySQLError as error:
@@ -132,15 +145,15 @@ class Trial:
 
     def measure(self, name):
         seconds = self.arguments.seconds
-        with Writers(self.server, self.arguments.clients, self.arguments.rows) as writers, connection.connect(self.server, DATABASE) as link:
+        with Writers(self.server, self.arguments.clients, self.arguments.rows, self.kind) as writers, connection.connect(self.server, DATABASE) as link:
             time.sleep(1)
             before, begun = writers.count(), time.monotonic()
             time.sleep(seconds)
             usual = (writers.count() - before) / (time.monotonic() - begun)
             usual_wait = writers.longest_ms(begun, time.monotonic())
             before, begun = writers.count(), time.monotonic()
-            with link.cursor() as cursor:
-                cursor.execute(f"ALTER TABLE t {self.alters[name]}, ALGORITHM=INPLACE, LOCK=NONE")
+            error = self.alter(link, self.alters[name])
+            self.expect(not error, f"{self.kind}, {name}: {error}")
             ended = time.monotonic()
             rate = (writers.count() - before) / (ended - begun)
             wait = writers.longest_ms(begun, ended)
@@ -158,7 +171,7 @@ class Trial:
             self.expect(not found, f"CHECK TABLE: {found[:3]}")
             cursor.execute("SHOW INDEX FROM t")
             indexes = sorted({row[2] for row in cursor.fetchall()})
-            where = EVERY_ROW + {"foreign": " AND g > 0", "virtual": " AND v >= 0 AND w >= ''"}.get(self.kind, "")
+            where = EVERY_ROW + EVERY_ROW_OF.get(self.kind, "")
             read = {}
             for index in indexes:
                 cursor.execute(f"SELECT COUNT(*), SUM(CRC32(CONCAT(id, k, c, pad))) FROM t FORCE INDEX ({index}) WHERE {where}")
@@ -182,7 +195,7 @@ class Trial:
                 cursor.execute("ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (id)")
         name = rng.choice(list(self.alters))
         kills = rng.random() < 0.5
-        with Writers(self.server, self.arguments.clients, self.arguments.rows) as writers:
+        with Writers(self.server, self.arguments.clients, self.arguments.rows, self.kind) as writers:
             alter = connection.connect(self.server, DATABASE)
             thread = threading.Thread(target=self.alter, args=(alter, self.alters[name]), daemon=True)
             thread.start()
@@ -215,11 +228,13 @@ class Trial:
 
     @staticmethod
     def alter(link, change):
+        """The error, or None."""
         try:
             with link.cursor() as cursor:
                 cursor.execute(f"ALTER TABLE t {change}, ALGORITHM=INPLACE, LOCK=NONE")
-        except (pymysql.err.MySQLError, OSError):
-            pass
+        except (pymysql.err.MySQLError, OSError) as error:
+            return error
+        return None
 
     def run(self):
         self.server.start()
