@@ -12,6 +12,9 @@ constexpr alter_table_operations INDEX_ADD= ALTER_ADD_NON_UNIQUE_NON_PRIM_INDEX 
 bool same_columns(const TABLE *table, const TABLE *altered);
 /* Rows are stored anew. */
 bool is_rebuilt(const ColumnChange &change, const Alter_inplace_info *info);
+/* A generated column gets another expression, and its values are stored, indexed, checked, or
+   decide on partitions; or such values depend on it. */
+bool changes_kept_values(const ColumnChange &change);
 
 } // namespace sluice
 #endif

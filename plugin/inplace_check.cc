@@ -16,7 +16,7 @@ static const alter_table_operations DEFINITION_ONLY=
   ALTER_ADD_CHECK_CONSTRAINT | ALTER_DROP_CHECK_CONSTRAINT | ALTER_COLUMN_OPTION | ALTER_COLUMN_COLUMN_FORMAT |
   ALTER_OPTIONS | ALTER_INDEX_IGNORABILITY | ALTER_PARTITIONED |
   /* Said of any change of a column beside a generated one. Where values do change, the type or the
-     expression does, which has a flag of its own. */
+     expression does, which have flags of their own. */
   ALTER_COLUMN_VCOL;
 static const alter_table_operations INDEX_CATALOG=
   ALTER_DROP_NON_UNIQUE_NON_PRIM_INDEX | ALTER_DROP_UNIQUE_INDEX | ALTER_RENAME_INDEX | ALTER_INDEX_ORDER;
@@ -26,6 +26,8 @@ static const alter_table_operations OLD_COLUMNS= ALTER_COLUMN_TYPE_CHANGE_BY_ENG
 /* Rows are stored anew. */
 static const alter_table_operations REBUILD= ALTER_RECREATE_TABLE | ALTER_ADD_PK_INDEX | ALTER_DROP_PK_INDEX | ALTER_COLUMN_NOT_NULLABLE;
 static const alter_table_operations FOREIGN_KEYS= ALTER_ADD_FOREIGN_KEY | ALTER_DROP_FOREIGN_KEY;
+static const alter_table_operations EXPRESSIONS= ALTER_VIRTUAL_GCOL_EXPR | ALTER_STORED_GCOL_EXPR;
+static const alter_table_operations VERSIONING= ALTER_ADD_SYSTEM_VERSIONING | ALTER_DROP_SYSTEM_VERSIONING | ALTER_COLUMN_UNVERSIONED;
 
 bool sluice::same_columns(const TABLE *table, const TABLE *altered)
 {
@@ -194,11 +196,13 @@ const char *why_copied(THD *thd, const ColumnChange &change, const TABLE *table,
     return "a VECTOR index refers to the rows, which change";
   if (info->handler_flags & (ALTER_STORED_COLUMN_TYPE | ALTER_VIRTUAL_COLUMN_TYPE))
     return ER_THD(thd, ER_ALTER_OPERATION_NOT_SUPPORTED_REASON_COLUMN_TYPE);
-  if (info->handler_flags & (ALTER_VIRTUAL_GCOL_EXPR | ALTER_STORED_GCOL_EXPR))
+  if (info->handler_flags & EXPRESSIONS && changes_kept_values(change))
     return "the expression of a generated column changes";
-  if (info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD | FOREIGN_KEYS))
-    return info->handler_flags & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
-                                                                   : "the kind of change";
+  if (const alter_table_operations others= info->handler_flags & ~(DEFINITION_ONLY | INDEX_CATALOG | INDEX_ADD | COLUMN_CHANGES | REBUILD |
+                                                                   FOREIGN_KEYS | EXPRESSIONS))
+    return others & VERSIONING                         ? "system versioning changes"
+           : others & ALTER_ADD_STORED_GENERATED_COLUMN ? "each row needs a value of a new STORED column"
+                                                        : "the server reports a change that is not known to leave rows as they are";
   if (info->handler_flags & ALTER_COLUMN_NOT_NULLABLE && !thd->is_strict_mode())
     return "NULL becomes another value where a column becomes NOT NULL and sql_mode is not strict";
   if (info->handler_flags & ALTER_COLUMN_NOT_NULLABLE && fills_null(change, altered))
@@ -252,7 +256,8 @@ enum_alter_inplace_result ha_sluice::check_if_supported_inplace_alter(TABLE *alt
   if (slc_table_foreign(m_share->table()) && refuse_other_type(m_share->name(), info, is_copied))
     return HA_ALTER_ERROR;
   /* A copy would end with this error, too. */
-  if (info->unsupported_reason == FOREIGN_COLUMNS_CHANGE && algorithm != Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT &&
+  const bool may_copy= algorithm == Alter_info::ALTER_TABLE_ALGORITHM_DEFAULT && info->alter_info->requested_lock != Alter_info::ALTER_TABLE_LOCK_NONE;
+  if (info->unsupported_reason == FOREIGN_COLUMNS_CHANGE && !may_copy &&
       refuse_dropped(m_share->name(), info))
     return HA_ALTER_ERROR;
   if (info->unsupported_reason)

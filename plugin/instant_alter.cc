@@ -225,7 +225,8 @@ Field *ColumnChange::added_number() const
 /* All rows that are there get one value, as it is now. Rows that are rebuilt can be numbered. */
 const char *ColumnChange::why_added_column_is_copied(const Field *field) const
 {
-  if (field->default_value && field->default_value->flags & ~(VCOL_SESSION_FUNC | VCOL_TIME_FUNC))
+  Virtual_column_info *const value= field->default_value;
+  if (value && (value->flags & ~(VCOL_SESSION_FUNC | VCOL_TIME_FUNC) || value->expr->used_tables() & RAND_TABLE_BIT))
     return "the DEFAULT of a new column has another value for each row";
   return nullptr;
 }

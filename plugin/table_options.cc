@@ -3,6 +3,7 @@
 #include "table_options.h"
 #include "create_options.h"
 #include "settings.h"
+#include "sys_vars_shared.h"
 #include <string>
 #include <vector>
 
@@ -18,7 +19,7 @@ ha_create_table_option table_options[]= {
 
 namespace {
 
-enum { ENCRYPTED_YES= 1 };              // its number in the list above
+enum { ENCRYPTED_YES= 1, ENCRYPTED_NO= 2 };     // their numbers in the list above
 
 bool needs_quotes(const LEX_CSTRING &value)
 {
@@ -118,6 +119,19 @@ std::string lax_warning(const Unsupported &option)
 #endif
   return std::string(SLUICE_ENGINE_NAME ": ") + option.name + " is ignored: " + option.why;
 }
+
+#ifndef SLUICE_STAND_IN
+/* InnoDB would encrypt a table that does not ask for it. */
+bool innodb_encrypts_tables(THD *thd)
+{
+  static const char NAME[]= "innodb_encrypt_tables";
+  sys_var *const variable= intern_find_sys_var(NAME, sizeof NAME - 1);
+  StringBuffer<16> buffer;
+  const String *const value= variable ? variable->val_str(&buffer, thd, OPT_GLOBAL, &null_clex_str) : nullptr;
+  const String off(STRING_WITH_LEN("OFF"), system_charset_info);
+  return value && !value->eq(&off, system_charset_info);
+}
+#endif
 
 /* Partitions are asked for one by one. */
 void warn_once(THD *thd, const std::string &text)
@@ -229,6 +243,10 @@ int check_options(THD *thd, const TABLE_SHARE *made, const HA_CREATE_INFO *info,
 #endif
   for (const Unsupported &option : found)
     warn_once(thd, strict ? strict_warning(option) : lax_warning(option));
+#ifndef SLUICE_STAND_IN
+  if (!had && !info->tmp_table() && made->option_struct && made->option_struct->encrypted != ENCRYPTED_NO && innodb_encrypts_tables(thd))
+    warn_once(thd, SLUICE_ENGINE_NAME ": innodb_encrypt_tables has no effect on this table: " + std::string(NOT_ENCRYPTED));
+#endif
   return strict && !found.empty() ? refuse_option(found.front().name) : 0;
 }
 

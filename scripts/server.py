@@ -260,7 +260,8 @@ def main():
     parser.add_argument("statements", nargs="?", help="for sql: what to run (standard input when absent)")
     parser.add_argument("--folder", default=BUILD / "run/server", help="where the server lives (build/run/server; others: ls build/run)")
     parser.add_argument("--port", type=int, default=PORT_OF_MAKE_SERVER, help="for start (%(default)s)")
-    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE", help="an option of the server, for start; repeatable")
+    parser.add_argument("--option", action="append", default=[], metavar="--NAME=VALUE",
+                        help="an option of the server, for start; repeatable. Write it as one word: --option=--NAME=VALUE")
     arguments = parser.parse_intermixed_args()  # statements may come after options
     server = Server(arguments.folder, arguments.port, arguments.option)
     try:
