@@ -9,7 +9,8 @@
 
 namespace sluice {
 
-/* Codes of our own, printed with the engine's text through handler::get_error_message(). */
+/* Codes of our own, printed with the engine's text by ha_sluice::print_error() and
+   get_error_message(). */
 enum
 {
   SLUICE_ERR_FIRST= HA_ERR_LAST + 100,
@@ -17,6 +18,7 @@ enum
   SLUICE_ERR_POISONED,
   SLUICE_ERR_UNSUPPORTED,
   SLUICE_ERR_ALREADY_REPORTED,          // the message has been sent
+  SLUICE_ERR_ONLINE_ALTER_FULL,         // has a number of the server's
   SLUICE_ERR_BAD_ROW
 };
 

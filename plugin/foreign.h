@@ -136,12 +136,9 @@ public:
   int prepare(THD *thd, const char *table, const TABLE *altered, const Alter_inplace_info *info);
   /* codec: of the new definition. */
   void put_into(slc_index_change *change, const TABLE *altered, const Codec &codec);
-  /* An error of slc_alter_indexes() for which InnoDB has a message of its own: as InnoDB tells it.
-     False: it has none. */
   bool tell(slc_err error, const TABLE *table, const Alter_inplace_info *info) const;
 
 private:
-  static const char *needed_index(const Alter_inplace_info *info);
   ForeignDefinition m_foreign;
   bool m_sets_foreign= false, m_is_unchecked= false;
   std::vector<std::string> m_renamed;   // pairs
@@ -149,6 +146,10 @@ private:
   std::unique_ptr<IndexParts> m_parts;
   std::vector<slc_index_def> m_keys;
 };
+
+/* An error of an ALTER in place for which InnoDB has a message of its own: as InnoDB tells it.
+   False: it has none. `foreign`: of the altered table. */
+bool tell_foreign_error(slc_err error, const ForeignDefinition &foreign, const TABLE *table, const Alter_inplace_info *info);
 
 /* slc_rename with the memory that it points into. */
 class ForeignRename

@@ -470,11 +470,23 @@ static bool is_given(const Alter_info *alter, const std::string &constraint)
   return false;
 }
 
-bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_info *info) const
+static const char *dropped_index_of_fault(const Alter_inplace_info *info)
+{
+  const std::unique_ptr<ForeignKey> key= noted_foreign_key();
+  for (uint i= 0; i < info->index_drop_count; i++)
+  {
+    const char *const name= info->index_drop_buffer[i]->name.str;
+    if (key && (key->child_index == name || key->parent_index == name))
+      return name;
+  }
+  return info->index_drop_count ? info->index_drop_buffer[0]->name.str : "";
+}
+
+bool tell_foreign_error(slc_err error, const ForeignDefinition &foreign, const TABLE *table, const Alter_inplace_info *info)
 {
   if (error == SLC_FOREIGN_NEEDS_INDEX)
   {
-    my_error(ER_DROP_INDEX_FK, MYF(0), needed_index(info));
+    my_error(ER_DROP_INDEX_FK, MYF(0), dropped_index_of_fault(info));
     return true;
   }
   const slc_bytes name= slc_foreign_name();
@@ -485,7 +497,7 @@ bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_i
   }
   if (error != SLC_FOREIGN_NO_PARENT_INDEX && error != SLC_FOREIGN_NOT_NULL)
     return false;
-  const ForeignKey *const key= m_foreign.named(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
+  const ForeignKey *const key= foreign.named(std::string(reinterpret_cast<const char *>(name.ptr), name.len));
   if (!key)
     return false;
   const std::string constraint= key->constraint();
@@ -497,16 +509,9 @@ bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_i
   return true;
 }
 
-const char *ForeignAlter::needed_index(const Alter_inplace_info *info)
+bool ForeignAlter::tell(slc_err error, const TABLE *table, const Alter_inplace_info *info) const
 {
-  const std::unique_ptr<ForeignKey> key= noted_foreign_key();
-  for (uint i= 0; i < info->index_drop_count; i++)
-  {
-    const char *const name= info->index_drop_buffer[i]->name.str;
-    if (key && (key->child_index == name || key->parent_index == name))
-      return name;
-  }
-  return info->index_drop_count ? info->index_drop_buffer[0]->name.str : "";
+  return tell_foreign_error(error, m_foreign, table, info);
 }
 
 /* ---- RENAME ---- */

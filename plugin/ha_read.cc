@@ -561,7 +561,12 @@ int ha_sluice::multi_range_read_init(RANGE_SEQ_IF *seq, void *init, uint ranges,
    for any of them. */
 int ha_sluice::multi_range_read_next(range_id_t *range)
 {
-  return likely(m_ranges_begun) ? m_ds_mrr.dsmrr_next(range) : HA_ERR_END_OF_FILE;
+  if (unlikely(!m_ranges_begun))
+    return HA_ERR_END_OF_FILE;
+  const int error= m_ds_mrr.dsmrr_next(range);
+  if (likely(error || !table->part_info))
+    return error;
+  return guarded([this] { return keep_virtual_blobs(), 0; });
 }
 
 ha_rows ha_sluice::multi_range_read_info_const(SLUICE_MRR_INFO_CONST_ARGUMENTS)

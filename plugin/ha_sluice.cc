@@ -346,6 +346,7 @@ int ha_sluice::reset()
     slc_cursor_reset(m_cursor);
   m_scan.row_bytes= {nullptr, 0};
   m_kept_blobs.release_if_larger(KEPT_BYTES);
+  m_kept_virtual_blobs.release_if_larger(KEPT_BYTES);
   m_write.release_if_larger(KEPT_BYTES);
   for (Buffer *plain : {&m_plain_row, &m_plain_moved, &m_plain_foreign, &m_plain_parent})
     plain->release_if_larger(KEPT_BYTES);
@@ -395,6 +396,22 @@ int ha_sluice::extra(enum ha_extra_function operation)
     break;
   }
   return 0;
+}
+
+/* The server's text for this number names a variable of InnoDB. */
+void ha_sluice::print_error(int error, myf flags)
+{
+  if (error != SLUICE_ERR_ONLINE_ALTER_FULL)
+  {
+    handler::print_error(error, flags);
+    return;
+  }
+  const std::string engine_name= "online_alter_log_max_size";
+  std::string text= error_text(error);
+  const size_t at= text.find(engine_name);
+  if (at != std::string::npos)
+    text.replace(at, engine_name.size(), variable_name(engine_name.c_str()));
+  my_printf_error(ER_INNODB_ONLINE_LOG_TOO_BIG, "%s", flags, text.c_str());
 }
 
 bool ha_sluice::get_error_message(int error, String *text)

@@ -72,6 +72,7 @@ public:
   void change_table_ptr(TABLE *table, TABLE_SHARE *share) override;
   int reset() override;
   int extra(enum ha_extra_function operation) override;
+  void print_error(int error, myf flags) override;
   bool get_error_message(int error, String *text) override;
 
   /* Locks and transactions */
@@ -336,6 +337,7 @@ private:
   bool wants_virtual_columns(const uchar *record) const;
   void add_virtual_columns(uchar *record, slc_bytes clustered, slc_bytes row);
   void compute_virtual_column(uchar *record, uint16 number);
+  void keep_virtual_blobs();
   /* Those of indexes that the server has not computed, of a record with all other columns: of a row
      to be written (is_new), or that was read. */
   void complete_virtual_columns(const uchar *record, bool is_new);
@@ -426,7 +428,7 @@ private:
   sluice::Buffer m_range_buffer;         // of m_ds_mrr, in a partition
 
   sluice::Buffer m_moved_record, m_moved_key;
-  sluice::Buffer m_low, m_high, m_clustered, m_kept_blobs;
+  sluice::Buffer m_low, m_high, m_clustered, m_kept_blobs, m_kept_virtual_blobs;
   std::vector<my_bitmap_map> m_saved_set;
   int m_autoinc_error= 0;                // why get_auto_increment() gave no value
   slc_autoinc_series m_autoinc_series= {0, 1, 0};  // of the values that it gave last

@@ -2,6 +2,7 @@
 #include "online_rebuild.h"
 #include "ddl.h"
 #include "engine.h"
+#include "errors.h"
 #include "inplace.h"
 #include "instruments.h"
 #include "mutant.h"
@@ -87,9 +88,15 @@ slc_err OnlineRebuild::begin(const slc_waiter &waiter, THD *thd, slc_table *tabl
   if (const slc_err error= slc_table_create(engine, new_name.c_str(), &definition.def))
   {
     const char *const needed= error == SLC_FOREIGN_DEFINITION || error == SLC_FOREIGN_UNFIT ? needed_index(name, info) : nullptr;
-    if (!needed)
+    if (needed)
+      my_error(ER_DROP_INDEX_FK, MYF(0), needed);
+    else if (error != SLC_FOREIGN_NO_PARENT_INDEX)
       return error;
-    my_error(ER_DROP_INDEX_FK, MYF(0), needed);
+    else
+    {
+      server_error(error, thd, name.c_str()); // which warns of the reason
+      tell_foreign_error(error, m_foreign, m_table, info);
+    }
     return SLC_ROW_NOT_MADE;
   }
   m_new_name= new_name;

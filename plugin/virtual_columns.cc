@@ -10,6 +10,8 @@
    - a BLOB of a system-versioned row that changes. The server computes it twice. The second time
      its bytes take the place of the old row's, which are then those of the new one;
    - a row of a child that a cascade changes, and the parent's value for it.
+   The server also keeps the bytes of a virtual BLOB badly where it merges ranges of partitions: see
+   keep_virtual_blobs().
    Called by: ha_read.cc, ha_write.cc, admin.cc, foreign_rows.cc. */
 #include "ha_sluice.h"
 #include <algorithm>
@@ -78,6 +80,33 @@ bool ha_sluice::compute_changed_virtual_columns(uchar *record)
 
 /* Also one that no index has. */
 void ha_sluice::compute_virtual_column(uchar *record, uint16 number) { compute_columns(record, &number, 1); }
+
+/* Of the record of a multi-range read. A partitioned table reads a row of each partition before it
+   returns the first one. It does not keep the virtual BLOBs of a row that belongs to a later range:
+   those of the next row take the place of their bytes, which are the field's. */
+void ha_sluice::keep_virtual_blobs()
+{
+  if (m_keyread || !table->vfield || !table->s->blob_fields)
+    return;
+  const auto is_read_blob= [this](const Field *field) {
+    return field->flags & BLOB_FLAG && !field->stored_in_db() && bitmap_is_set(table->read_set, field->field_index) && !field->is_null();
+  };
+  size_t size= 0;
+  for (Field **field= table->vfield; *field; field++)
+    if (is_read_blob(*field))
+      size+= static_cast<Field_blob *>(*field)->get_length();
+  m_kept_virtual_blobs.clear();
+  m_kept_virtual_blobs.reserve(size);
+  for (Field **field= table->vfield; *field; field++)
+    if (is_read_blob(*field))
+    {
+      Field_blob *const blob= static_cast<Field_blob *>(*field);
+      const uint32 length= blob->get_length();
+      uchar *const kept= m_kept_virtual_blobs.data() + m_kept_virtual_blobs.length();
+      m_kept_virtual_blobs.append({blob->get_ptr(), length});
+      blob->set_ptr(length, kept);
+    }
+}
 
 void ha_sluice::complete_virtual_columns(const uchar *record, bool is_new)
 {
