@@ -2,7 +2,7 @@
 """Random instant ALTER TABLEs of one table, with writes between, on Sluice and on InnoDB in one server; then both must hold the same.
 
 Every ALTER is sent to Sluice with ALGORITHM=INSTANT: columns of all types are added at any place with and without defaults, dropped,
-moved, made wider and nullable, renamed; virtual columns come and go. InnoDB may copy. Between them rows are inserted, updated, deleted
+moved, made wider and nullable, renamed; virtual columns come, go, and get other expressions. InnoDB may copy. Between them rows are inserted, updated, deleted
 and rolled back. Now and then all rows are compared, by the clustered key and by each index, and the server is stopped or killed. In
 the end it is restarted, and the dumps and SHOW CREATE TABLE of both tables are compared. With --fixed all columns have a fixed
 length: then ROW_FORMAT decides where the server puts the null bits, and the ALTERs change it, too. `make sqltest` has a small variant in SQL
@@ -116,7 +116,7 @@ class Alters:
         self.fixed = fixed
         self.serial = 0
         self.columns = [self.column() for _ in range(6)]
-        self.virtual = []           # names
+        self.virtual = []           # names and types
         self.id = 0
 
     def column(self):
@@ -185,11 +185,15 @@ class Alters:
         return f"ROW_FORMAT={self.chance.choice(('DYNAMIC', 'COMPACT', 'REDUNDANT', 'DEFAULT'))}"
 
     def computed(self):
+        if self.virtual and self.chance.random() < 0.3:
+            name, kind = self.chance.choice(self.virtual)
+            return f"MODIFY COLUMN {name} {kind} AS (k1 + {self.chance.randint(0, 3)}) VIRTUAL{self.place()}"
         if len(self.virtual) > 2 or self.virtual and self.chance.random() < 0.6:  # beside them no integer becomes wider
-            return f"DROP COLUMN {self.virtual.pop()}"
+            return f"DROP COLUMN {self.virtual.pop()[0]}"
         self.serial += 1
-        self.virtual.append(f"v{self.serial}")
-        return f"ADD COLUMN v{self.serial} {self.chance.choice(('INT', 'BIGINT'))} AS (k1 + {self.serial % 9}) VIRTUAL{self.place()}"
+        name, kind = f"v{self.serial}", self.chance.choice(("INT", "BIGINT"))
+        self.virtual.append((name, kind))
+        return f"ADD COLUMN {name} {kind} AS (k1 + {self.serial % 4}) VIRTUAL{self.place()}"
 
     def next(self):
         steps = ((self.add, 8), (self.drop, 5), (self.modify, 8), (self.rename, 1), (self.computed, 2), *[(self.row_format, 5)] * self.fixed)
