@@ -16,10 +16,7 @@ public:
     my_bitmap_init(&m_map, m_words.data(), table->s->fields);
   }
   Columns(const Columns &)= delete;
-  static void add_used(Columns *columns, Virtual_column_info *expression)
-  {
-    expression->expr->walk(&Item::register_field_in_bitmap, true, &columns->m_map);
-  }
+  void add_used(Virtual_column_info *expression) { expression->expr->walk(&Item::register_field_in_bitmap, true, &m_map); }
   bool add(const Field *field) { return !bitmap_fast_test_and_set(&m_map, field->field_index); }
   bool has(const Field *field) const { return bitmap_is_set(&m_map, field->field_index); }
   bool is_empty() const { return bitmap_is_clear_all(&m_map); }
@@ -33,7 +30,7 @@ private:
 bool uses_one_of(const TABLE *altered, Virtual_column_info *expression, const Columns &columns)
 {
   Columns used(altered);
-  Columns::add_used(&used, expression);
+  used.add_used(expression);
   return used.overlaps(columns);
 }
 
@@ -42,7 +39,7 @@ bool uses_old_names(const ColumnChange &change, Virtual_column_info *expression)
 {
   const TABLE *const altered= change.altered();
   Columns used(altered);
-  Columns::add_used(&used, expression);
+  used.add_used(expression);
   for (uint i= 0; i < altered->s->fields; i++)
   {
     const Field *const old= change.old_field(i);
